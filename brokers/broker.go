@@ -1,0 +1,200 @@
+package brokers
+
+import (
+	"context"
+	"time"
+)
+
+// Broker is a connection to one Kafka cluster or NATS server, made by an
+// adapter's Connect. A Broker may serve several consumers at once.
+type Broker interface {
+	// Open checks that everything the spec names exists and fits, makes what
+	// is missing where the adapter was told to (Create), joins the group or
+	// binds the durable, and begins to fetch.
+	//
+	// It blocks for some round trips until ctx ends and may be called
+	// concurrently. The adapter keeps a copy of spec.
+	//
+	// Errors: a [*StartError] for what no retry mends (wrong credentials, a
+	// missing topic, a mismatch, another software in the group); anything else
+	// is transient, and the caller retries.
+	Open(ctx context.Context, spec Spec) (Source, error)
+
+	// Destinations names where letters and waiting copies of one topic go, by
+	// the adapter's convention, without asking the broker.
+	Destinations(consumer, topic string) Destinations
+
+	// Publish stores each message and returns one error for each, in the same
+	// order; nil means that all in-sync replicas have it (JetStream: its
+	// PubAck came). One message that cannot be stored never fails another.
+	//
+	// It blocks until every message is decided or ctx ends, may be called
+	// concurrently, and keeps nothing of messages after it returns.
+	//
+	// Errors of an item: [ErrTooLarge], [ErrNoDestination] and
+	// [ErrUnauthorized] wrapped with the topic; an error that wraps
+	// [ErrUnknownOutcome] when the message may or may not be stored (ctx ended,
+	// the connection broke): publish again with the same ID. Anything else
+	// was not stored. The adapter retries what is transient while ctx lives.
+	Publish(ctx context.Context, messages []Outgoing) []error
+
+	// Close ends the connection. Sources must be closed before.
+	Close() error
+}
+
+// Destinations are a consumer's own topics for one source topic.
+type Destinations struct {
+	DeadLetter string // where letters are published
+	Retry      string // where waiting copies are published
+}
+
+// Source hands out deliveries of one consumer and takes their settlement.
+// All methods may be called concurrently, but Receive only by one goroutine.
+//
+// While a delivery is unsettled the adapter keeps it: it tells the broker
+// about progress where the broker has a deadline (JetStream's AckWait), from
+// the moment it reaches the client's memory, and never moves a position past
+// it.
+type Source interface {
+	// Receive blocks until there is at least one delivery and returns those
+	// at hand, at most limit.Messages and about limit.Bytes (one delivery may
+	// pass it). Order within a lane is the broker's. It never hands out
+	// deliveries of a lane that ended.
+	//
+	// Errors: ctx.Err(); [ErrClosed] after Close; a [*StartError] when the
+	// source can no longer work without a person (consumer or stream deleted,
+	// fenced by a twin, a mark by another store). What heals by itself is
+	// reported through [Events.Degraded], and Receive keeps blocking.
+	Receive(ctx context.Context, limit Limit) ([]*Delivery, error)
+
+	// Ack says that the outcome of each is durable; the broker will not
+	// deliver it again, save after a crash of the broker or of this process.
+	// Deliveries of ended lanes are ignored and counted in the error.
+	//
+	// It does not wait for the broker. Kafka's position follows at an
+	// interval, on revocation and at Close, over a contiguous prefix only.
+	//
+	// Errors: tells how many could not be acknowledged and why; they will be
+	// delivered again, which the record answers. The caller only reports it.
+	Ack(deliveries []*Delivery) error
+
+	// Defer gives deliveries back, to be delivered again not before the delay
+	// (0: as soon as the broker likes). A deferred one costs a few bytes until
+	// then, holds nothing of its payload and keeps its place: a position does
+	// not pass it. While the source is closing or a lane is revoked, it is
+	// left to the next owner.
+	Defer(deliveries []*Delivery, delay time.Duration) error
+
+	// Abandon stops telling the broker about progress without settling: the
+	// handler hangs, and the broker may hand the message to somebody else.
+	Abandon(deliveries []*Delivery)
+
+	// Pause stops (or resumes) handing out deliveries of one lane, while
+	// others go on. Deliveries already received are not affected.
+	Pause(lane *Lane, paused bool)
+
+	// Mark keeps a short text (≤ 512 bytes) where the broker keeps the
+	// consumer's state, for the next owner to find in [Lane.Mark]. It may block
+	// for one round trip, or only note the text for the next commit.
+	//
+	// Errors: a [*MarkError] with the text found when another process wrote
+	// one since this source read it.
+	Mark(ctx context.Context, mark string) error
+
+	// Floors reports, for each owned lane, how far everything is acknowledged:
+	// every offset below Next is settled. Lanes that are not known yet are
+	// left out. It may block for one round trip.
+	Floors(ctx context.Context) ([]Floor, error)
+
+	// Close gives back what is unsettled, commits what is settled, leaves the
+	// group (static members do not) and stops fetching. It blocks until ctx
+	// ends at most; nothing is sent after it returns.
+	Close(ctx context.Context) error
+}
+
+// Limit bounds one Receive. Both are at least 1.
+type Limit struct {
+	Messages int
+	Bytes    int
+}
+
+// Floor is how far one lane is acknowledged without a gap.
+type Floor struct {
+	Lane *Lane
+	Next int64 // the first offset that is not settled
+	Lag  int64 // messages of the lane beyond it, -1 when unknown
+}
+
+// Spec is what a consumer asks of a broker.
+type Spec struct {
+	// Consumer names the group or durable, and the destinations.
+	Consumer string
+	// Topics are Kafka topics or JetStream streams. At least one.
+	Topics []string
+	// StartFrom says where a consumer without a position begins. A position
+	// that the broker has always wins.
+	StartFrom Start
+	// Unfinished bounds deliveries handed out and not settled, so that the
+	// adapter can size its prefetch and the broker's own bound.
+	Unfinished Limit
+	// LongestWait is the longest delay that [Source.Defer] or a waiting copy
+	// will see; the retry destination must keep messages longer.
+	LongestWait time.Duration
+	// Drain bounds how long [Events.Revoked] may take.
+	Drain time.Duration
+	// Events are called by the source; all are optional.
+	Events Events
+}
+
+// Events tells a consumer what happens to its lanes. The source calls them
+// from goroutines of its own, one at a time for the same lane.
+type Events struct {
+	// Assigned is called before the first delivery of new lanes. It must not
+	// block. An error makes the source end with it: the mark of a lane is of
+	// another store.
+	Assigned func(lanes []*Lane) error
+	// Revoked is called when lanes must be given up. It blocks until their
+	// handlers have ended, at most until ctx ends; acks until it returns
+	// still count, and none after.
+	Revoked func(ctx context.Context, lanes []*Lane)
+	// Lost is called when lanes are gone already: nothing of them can be
+	// acknowledged. It must not block.
+	Lost func(lanes []*Lane, cause error)
+	// Degraded reports trouble that heals by itself (nil: healed), under a
+	// short name of what is affected, such as "connection" or "gap ORDERS/3".
+	Degraded func(what string, err error)
+}
+
+// Start is where a new consumer begins.
+type Start struct {
+	Kind  StartKind
+	Time  time.Time // StartTime
+	Group string    // StartGroup
+}
+
+// StartKind is one way of beginning. The zero value is none: it must be said.
+type StartKind uint8
+
+// The ways of beginning.
+const (
+	StartUnset    StartKind = iota
+	StartEarliest           // all that the broker still has
+	StartLatest             // only what comes after the first start
+	StartTime               // the first message stored at or after Time
+	StartGroup              // where another Kafka group or durable stands
+)
+
+// String is the word used in logs.
+func (s Start) String() string {
+	switch s.Kind {
+	case StartEarliest:
+		return "earliest"
+	case StartLatest:
+		return "latest"
+	case StartTime:
+		return "time " + s.Time.UTC().Format(time.RFC3339)
+	case StartGroup:
+		return "position of " + s.Group
+	}
+	return "unset"
+}

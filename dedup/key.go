@@ -1,0 +1,73 @@
+package dedup
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxID is the longest id and MaxScope the longest scope and consumer name,
+// in bytes. An id that is longer is mostly a payload by mistake; both limits
+// keep a record's entry under 2 KiB.
+const (
+	MaxID    = 1024
+	MaxScope = 128
+)
+
+// Key names one business operation: what is done (Scope) to what (ID), inside
+// one named consumer. Creating and cancelling one order are two scopes.
+type Key struct {
+	Consumer string // who handles it; explicit configuration
+	Scope    string // the action, such as "order.create"
+	ID       string // the business id; any bytes in a store, UTF-8 from a consumer
+}
+
+// Errors of [Key.Validate].
+var (
+	ErrEmptyID   = errors.New("id is empty")
+	ErrLongID    = errors.New("id is longer than 1 KiB")
+	ErrInvalidID = errors.New("id is not valid UTF-8")
+)
+
+// Validate checks what a consumer or a guard accepts as a key.
+//
+// Errors: [ErrEmptyID], [ErrLongID], [ErrInvalidID], or one that names the
+// faulty scope or consumer.
+func (k Key) Validate() error {
+	if err := validName("consumer", k.Consumer); err != nil {
+		return err
+	}
+	if err := validName("scope", k.Scope); err != nil {
+		return err
+	}
+	switch {
+	case k.ID == "":
+		return ErrEmptyID
+	case len(k.ID) > MaxID:
+		return ErrLongID
+	case !utf8.ValidString(k.ID):
+		return ErrInvalidID
+	}
+	return nil
+}
+
+func validName(what, name string) error {
+	switch {
+	case name == "":
+		return fmt.Errorf("%s is empty", what)
+	case len(name) > MaxScope:
+		return fmt.Errorf("%s is longer than %d bytes", what, MaxScope)
+	case strings.ContainsFunc(name, func(r rune) bool { return r < ' ' || r == 0x7f || r == utf8.RuneError }):
+		return fmt.Errorf("%s %q has a control character or invalid UTF-8", what, name)
+	}
+	return nil
+}
+
+// String is for logs: consumer/scope/id, the id quoted where it needs to be.
+func (k Key) String() string {
+	if strings.ContainsFunc(k.ID, func(r rune) bool { return r <= ' ' || r == '"' || r == 0x7f || r == utf8.RuneError }) {
+		return fmt.Sprintf("%s/%s/%q", k.Consumer, k.Scope, k.ID)
+	}
+	return k.Consumer + "/" + k.Scope + "/" + k.ID
+}

@@ -1,0 +1,118 @@
+package dedup
+
+import "time"
+
+// LetterState is where a dead letter stands.
+type LetterState uint8
+
+// The states; on disk: never renumber.
+const (
+	LetterNone      LetterState = iota
+	LetterOpen                  // confirmed at the dead-letter topic
+	LetterSent                  // a replay's copy is confirmed and not answered yet
+	LetterResolved              // its copy was answered, or its operation is finished otherwise
+	LetterDiscarded             // by a person; only when its record is finished
+	LetterHeld                  // failed too often: a person must approve
+	LetterGone                  // removed by the topic's retention
+)
+
+var letterStateNames = [...]string{"none", "open", "sent", "resolved", "discarded", "held", "gone"}
+
+func (s LetterState) String() string {
+	if int(s) < len(letterStateNames) {
+		return letterStateNames[s]
+	}
+	return "invalid"
+}
+
+// unfinished letters keep their record.
+func (s LetterState) unfinished() bool {
+	return s == LetterOpen || s == LetterSent || s == LetterHeld
+}
+
+// Letter is the store's note of one dead letter, by dl-id. A letter without a
+// usable key (decode, key) has the zero Key.
+type Letter struct {
+	ID     string // dl-id: 1 to 128 bytes
+	Key    Key
+	State  LetterState
+	Reason string
+	Run    uint32 // the run that it speaks of
+	Opened uint64 // the fence that opened that run
+	Source Position
+	Time   time.Time // when the broker stored the message
+	Noted  time.Time // by the store's clock
+	Moved  time.Time
+
+	Token string // random replay token, set by a replay; the only thing that a header may present
+	Job   string // replay job that holds it
+	Who   string
+	Why   string
+}
+
+// LetterOp is the part of an [Op] about a letter.
+type LetterOp struct {
+	// Letter for NoteLetter: ID, Reason, Run, Opened, Source and Time. For
+	// MoveLetter and SendNoted: ID, and Token, Job, Who, Why as they become.
+	Letter Letter
+	From   LetterState // MoveLetter: as seen; refused when it moved on
+	To     LetterState // MoveLetter
+}
+
+// StepLetter is the pure transition of a letter's note, as [Step] is of a
+// record. rec is the record of the letter's key, nil or Absent when there is
+// none. The record itself is advanced by Step with the same Op.
+//
+//   - NoteLetter makes an absent letter open; repeated, it changes nothing.
+//   - MoveLetter follows From → To where the table allows it: open → sent,
+//     resolved, discarded, held, gone; sent → open, resolved, held, gone;
+//     held → open, sent, resolved, discarded, gone; gone → resolved. A letter
+//     is discarded only when its record is finished or absent, and not resolved
+//     while another job than the caller's holds it.
+//   - SendNoted makes an open or held letter sent.
+func StepLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKind) {
+	o := op.Letter
+	switch op.Kind {
+	case NoteLetter:
+		if l.State != LetterNone {
+			return l, Done
+		}
+		l = o.Letter
+		l.Key, l.State, l.Noted, l.Moved = op.Key, LetterOpen, now, now
+		return l, Done
+	case MoveLetter, SendNoted:
+		from, to := o.From, o.To
+		if op.Kind == SendNoted {
+			from, to = l.State, LetterSent
+			if l.State == LetterSent && l.Job == o.Letter.Job {
+				return l, Done
+			}
+		}
+		if l.State != from || !letterMoves[from][to] {
+			return l, Refused
+		}
+		if to == LetterDiscarded && rec != nil && rec.State != Absent && rec.Ended() == Absent {
+			return l, Refused
+		}
+		if to == LetterResolved && l.State == LetterSent && l.Job != "" && l.Job != o.Letter.Job {
+			return l, Refused
+		}
+		l.State, l.Moved = to, now
+		l.Who, l.Why = o.Letter.Who, o.Letter.Why
+		if to == LetterSent || to == LetterOpen {
+			l.Job, l.Token = o.Letter.Job, o.Letter.Token
+		}
+		return l, Done
+	}
+	return l, Refused
+}
+
+var letterMoves = [...][LetterGone + 1]bool{
+	LetterNone:      {},
+	LetterOpen:      {LetterSent: true, LetterResolved: true, LetterDiscarded: true, LetterHeld: true, LetterGone: true},
+	LetterSent:      {LetterOpen: true, LetterResolved: true, LetterHeld: true, LetterGone: true},
+	LetterResolved:  {},
+	LetterDiscarded: {},
+	LetterHeld:      {LetterOpen: true, LetterSent: true, LetterResolved: true, LetterDiscarded: true, LetterGone: true},
+	LetterGone:      {LetterResolved: true},
+}

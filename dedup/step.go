@@ -1,0 +1,407 @@
+package dedup
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Env is what a store knows beside the record when it applies an operation.
+type Env struct {
+	// Now by the store's clock.
+	Now time.Time
+	// FenceFloor: a fence given now is at least this. A store that forgets
+	// deleted records keeps fences rising with it; 0 where every record is
+	// kept.
+	FenceFloor uint64
+	// Passed says that the position (of the claim, or for Sweep of the record's
+	// source) lies within the contiguous acknowledged prefix. Without a position
+	// it is false for a claim, which is then never too old, and true for Sweep.
+	Passed bool
+	// TokenHeld says that the claim's replay token is the one that the store
+	// holds for a letter of this key.
+	TokenHeld bool
+	// Letters counts letters of the key that are open, sent or held.
+	Letters int
+}
+
+// Step applies op to r, which it changes in place, and reports the answer and
+// whether r changed. It is the state table of the project in one place: every
+// store calls it, or proves itself against it, and decides nothing of its own.
+//
+// r must be a private copy with Live set by the store's clock, and Key set;
+// an absent record has State Absent and whatever Fence the store remembers.
+// op must have passed [Op.Validate]. Letters have [StepLetter] besides, and
+// Advance has no record.
+//
+// Step neither blocks nor keeps anything.
+func Step(r *Record, op *Op, env Env) (a Answer, changed bool) {
+	switch {
+	case op.Kind == Claim:
+		a, changed = claim(r, op, env)
+	case op.Kind <= End:
+		a, changed = owner(r, op, env)
+	case op.Kind == NoteLetter:
+		a.Kind = Done
+		if r.Owed && op.Letter.Letter.Opened == r.Opened {
+			r.Owed, changed = false, true
+		}
+	case op.Kind == MoveLetter:
+		a.Kind = Done
+	case op.Kind == SendNoted:
+		a.Kind = Done
+		if r.Job != "" && r.Job == op.Letter.Letter.Job && !r.Sent {
+			r.Sent, changed = true, true
+		}
+	case op.Kind >= Unlock && op.Kind <= Sweep:
+		a, changed = operator(r, op, env)
+	default:
+		a.Kind = Refused
+	}
+	return finish(r, a), changed
+}
+
+// finish fills in what every answer says of the record.
+func finish(r *Record, a Answer) Answer {
+	a.Fence, a.Run, a.Opened = r.Fence, r.Run, r.Opened
+	a.Failures, a.Crashes, a.Lone = r.Failures, r.Crashes, r.Lone
+	switch a.Kind {
+	case Done, Busy, NotBefore, TooOld, Invalid:
+	case Acquired:
+		if r.Failures == 0 && r.Crashes == 0 && r.Run == 1 && len(r.Intents) == 0 {
+			break // nothing to tell: the common case costs no allocation
+		}
+		fallthrough
+	default:
+		if r.State != Absent {
+			c := *r
+			c.Intents, c.Evidence = slices.Clone(r.Intents), slices.Clone(r.Evidence)
+			a.Record = &c
+		}
+	}
+	return a
+}
+
+func raise(r *Record, env Env) { r.Fence = max(r.Fence+1, env.FenceFloor) }
+
+// open begins a new run: its incident is named by the fence that opened it.
+func open(r *Record, env Env) {
+	raise(r, env)
+	r.State, r.Run, r.Opened = Retryable, r.Run+1, r.Fence
+	r.Failures, r.Crashes, r.Lone = 0, 0, 0
+	r.FirstFailed, r.LastFailed = time.Time{}, time.Time{}
+	r.Live, r.Alone, r.Owed, r.Sent = false, false, false, false
+	r.NotBefore, r.LeaseUntil, r.Finished = time.Time{}, time.Time{}, time.Time{}
+	r.Reason, r.Error, r.ErrorType, r.Stack = "", "", "", ""
+	r.Job, r.Letter = "", ""
+	r.Result, r.Digest = nil, false
+}
+
+// claim: the order of the cases is part of the contract.
+func claim(r *Record, op *Op, env Env) (a Answer, changed bool) {
+	otherRule := r.State != Absent && r.Fingerprint.Rule != op.Fingerprint.Rule
+	a.OtherRule = otherRule
+	switch {
+	case r.State == Absent && env.Passed && !env.TokenHeld && tooOld(op, env):
+		a.Kind = TooOld
+		return a, false
+	case r.State == Absent:
+		key, fence := r.Key, r.Fence
+		*r = Record{Key: key, Fence: fence, Fingerprint: op.Fingerprint, Created: env.Now}
+		open(r, env)
+		own(r, op, env)
+		a.Kind = Acquired
+		return a, true
+	case !otherRule && r.Fingerprint.Sum != op.Fingerprint.Sum:
+		a.Kind = Conflict
+		return a, false
+	case r.Ended() == Succeeded:
+		a.Kind = DuplicateSucceeded
+		return a, false
+	case r.Ended() == Failed:
+		a.Kind = DuplicateFailed
+		return a, false
+	case r.State == InDoubt:
+		a.Kind = HeldInDoubt
+		return a, false
+	case r.State == InProgress && r.Live && r.Token == op.Token:
+		// The answer to this very claim was lost on its way: give it again.
+		a.Kind = acquiredAs(r, op)
+		return a, false
+	case r.State == InProgress && r.Live:
+		a.Kind, a.Wait = Busy, max(r.LeaseUntil.Sub(env.Now), 0)
+		return a, false
+	case r.State == Retryable && env.Now.Before(r.NotBefore):
+		a.Kind, a.Wait = NotBefore, r.NotBefore.Sub(env.Now)
+		return a, false
+	case r.Blind():
+		// Nobody can ask whether it happened. The fence stays: the late owner
+		// may still tell.
+		hold(r)
+		a.Kind = HeldInDoubt
+		return a, true
+	case r.State == InProgress && r.Doubt() && bounded(r, op.Policy):
+		// The claim that was to bury it crashed, and the doubt is still there.
+		hold(r)
+		a.Kind = HeldInDoubt
+		return a, true
+	case r.State == InProgress:
+		r.Crashes++
+		if r.Alone {
+			r.Lone++
+		}
+	}
+	raise(r, env)
+	own(r, op, env)
+	a.Kind = acquiredAs(r, op)
+	return a, true
+}
+
+// acquiredAs says what an owner is to do, by what the record knows after the
+// takeover was counted.
+func acquiredAs(r *Record, op *Op) AnswerKind {
+	switch {
+	case bounded(r, op.Policy):
+		return AcquiredToBury
+	case r.Doubt():
+		return AcquiredInDoubt
+	}
+	return Acquired
+}
+
+func bounded(r *Record, p *Policy) bool { return r.Lone >= p.Lone || r.Failures >= p.Failures }
+
+func tooOld(op *Op, env Env) bool {
+	return !op.Stored.IsZero() && op.Policy.Window > 0 && op.Stored.Add(op.Policy.Window).Before(env.Now)
+}
+
+func own(r *Record, op *Op, env Env) {
+	r.State, r.Live, r.Alone = InProgress, true, false
+	r.Token, r.Claimed, r.LeaseUntil = op.Token, env.Now, env.Now.Add(op.Lease)
+	r.NotBefore = time.Time{}
+	r.Window, r.Archive = op.Policy.Window, op.Policy.Archive
+	if op.Position != (Position{}) {
+		r.Source = op.Position
+	}
+}
+
+func hold(r *Record) {
+	r.State, r.Owed, r.Live, r.Alone = InDoubt, true, false, false
+	r.Reason = ReasonInDoubt
+}
+
+// ReasonInDoubt is the reason that a record held by a claim is given; it is
+// one of the closed list of dead-letter reasons.
+const ReasonInDoubt = "in-doubt"
+
+func owner(r *Record, op *Op, env Env) (a Answer, changed bool) {
+	if r.State != Absent && op.Fence > r.Fence {
+		return Answer{Kind: Invalid, Err: fmt.Errorf("%s of %v: fence %d was never given, the record has %d", op.Kind, r.Key, op.Fence, r.Fence)}, false
+	}
+	if op.Fence != r.Fence || r.State != InProgress && r.State != InDoubt {
+		return fenced(r, op, env)
+	}
+	late := r.State == InDoubt // the late owner with an equal fence may only bring evidence
+	a.Kind = Done
+	if op.Kind == End {
+		if late && r.Token == op.Token && op.Outcome == Doubt {
+			return Answer{Kind: Fenced}, false // the same write, repeated
+		}
+		end(r, op, env, late)
+		return a, true
+	}
+	var status IntentStatus
+	var blind bool
+	var quietAt time.Time
+	if op.Effect != nil {
+		for _, i := range r.Intents {
+			if i.Effect == op.Effect.Name {
+				status, blind, quietAt = i.Status, i.Blind, i.Dispatched.Add(i.QuietFor)
+			}
+		}
+		r.Intents = slices.Clone(r.Intents)
+	}
+	switch {
+	case op.Kind == Confirm && status != NoIntent:
+		i := r.intent(op.Effect.Name)
+		i.Status, i.External, i.Outcome = Confirmed, op.Effect.External, op.Effect.Outcome
+	case op.Kind == Refuse && status == Dispatched:
+		r.intent(op.Effect.Name).Status = NoIntent
+	case late:
+		return fenced(r, op, env)
+	case op.Kind == Renew && r.Live:
+		r.LeaseUntil = env.Now.Add(op.Lease)
+	case op.Kind == Alone && r.Live:
+		r.Alone = true
+	case op.Kind == Dispatch && status == NoIntent:
+		i := r.intent(op.Effect.Name)
+		*i = Intent{
+			Effect: i.Effect, Status: Dispatched, Blind: op.Effect.Blind, EffectRun: i.EffectRun,
+			Dispatched: env.Now, QuietFor: op.Effect.QuietFor,
+		}
+	case op.Kind == VerifyNot && status == Dispatched && !blind && !at(op.Effect.AskedAt, env).Before(quietAt):
+		r.intent(op.Effect.Name).Status = NoIntent
+	default:
+		return fenced(r, op, env)
+	}
+	return a, true
+}
+
+func at(t time.Time, env Env) time.Time {
+	if t.IsZero() {
+		return env.Now
+	}
+	return t
+}
+
+// fenced keeps what a superseded owner had to say as evidence. The outcome it
+// would have written may have happened twice.
+func fenced(r *Record, op *Op, env Env) (Answer, bool) {
+	a := Answer{Kind: Fenced}
+	tells := op.Kind == End && op.Outcome != Release || op.Kind == Confirm || op.Kind == Refuse
+	same := r.Fence == op.Fence && r.Token == op.Token // this very claim has ended: a repeat of its last write
+	if !tells || same || r.State == Absent {
+		return a, false
+	}
+	note := op.Error
+	if note == "" {
+		note = string(op.Result)
+	}
+	e := Evidence{At: env.Now, Kind: op.Kind, Fence: op.Fence, Outcome: op.Outcome, Note: cut(note, 256)}
+	r.Evidence = append(slices.Clone(r.Evidence[max(0, len(r.Evidence)-3):]), e)
+	return a, true
+}
+
+func end(r *Record, op *Op, env Env, late bool) {
+	// The lease is not consulted: late but unfenced is true.
+	r.Live, r.Alone = false, false
+	o := op.Outcome
+	if o == Failure || o == Skip || o == Exhausted && !bounded(r, op.Policy) {
+		r.Failures++
+		r.LastFailed = env.Now
+		if r.FirstFailed.IsZero() {
+			r.FirstFailed = env.Now
+		}
+	}
+	r.Window, r.Archive = op.Policy.Window, op.Policy.Archive
+	final := o == Success || o == Terminal || o == Exhausted
+	switch {
+	case o == Skip && !r.touched() && r.Run == 1 && !late:
+		*r = Record{Key: r.Key, Fence: r.Fence}
+		return
+	case r.Blind(), o == Doubt, final && r.Doubt(), late && r.Doubt():
+		r.State, r.Owed = InDoubt, r.Owed || !late
+		failure(r, op)
+		r.Reason = ReasonInDoubt
+	case o == Success:
+		r.State, r.Owed, r.Finished = Succeeded, false, env.Now
+		r.Result, r.Digest = op.Result, op.Digest
+		r.Reason, r.Error, r.ErrorType, r.Stack = "", "", "", ""
+	case final:
+		r.State, r.Owed, r.Finished = Failed, r.Owed || !late, env.Now
+		failure(r, op)
+	case late:
+		open(r, env)
+	default: // Skip after an effect is a failure of the handler
+		r.State, r.NotBefore = Retryable, env.Now.Add(op.Wait)
+		if o != Release {
+			failure(r, op)
+		}
+	}
+}
+
+func failure(r *Record, op *Op) {
+	r.Reason, r.Error, r.ErrorType, r.Stack = op.Reason, op.Error, op.ErrorType, op.Stack
+}
+
+func operator(r *Record, op *Op, env Env) (a Answer, changed bool) {
+	o := op.Operator
+	a.Kind = Done
+	if op.Kind == Reopen && r.Job == o.Job && r.Run == o.Seen.Run+1 {
+		a.Kind = Continued // the same job goes on after a crash; another's approval no longer matches
+		return a, false
+	}
+	refused := Answer{Kind: Refused}
+	if o.Seen != (Seen{State: r.State, Run: r.Run, Fence: r.Fence}) || !o.Expires.IsZero() && o.Expires.Before(env.Now) {
+		return refused, false
+	}
+	finished := r.State == Succeeded || r.State == Failed
+	settled := settle(r, op, env)
+	inDoubt := slices.ContainsFunc(settled, func(i Intent) bool { return i.Status == Dispatched })
+	switch {
+	case op.Kind == Unlock && r.State == InProgress:
+		// The rows for a lapsed claim decide, doubt and all. No lone crash.
+		r.Live, r.Alone, r.LeaseUntil = false, false, env.Now
+	case op.Kind == Delete && (finished || r.State == Retryable) && env.Letters == 0 && !r.Owed && !r.touched():
+		*r = Record{Key: r.Key, Fence: r.Fence}
+		return a, true
+	case op.Kind == Import && r.State == Absent:
+		key, fence := r.Key, r.Fence
+		*r = Record{Key: key, Fence: fence, Created: env.Now}
+		open(r, env)
+		r.State, r.Fingerprint, r.Finished = Succeeded, o.Fingerprint, env.Now
+		r.Result, r.Window, r.Archive = o.Result, o.Window, o.Archive
+	case op.Kind == Reconcile && r.State == InDoubt && !inDoubt:
+		r.Intents = settled
+		switch o.To {
+		case Success:
+			r.State, r.Owed, r.Finished, r.Result, r.Digest = Succeeded, false, env.Now, o.Result, false
+		case Terminal:
+			r.State, r.Finished = Failed, env.Now
+		default:
+			open(r, env)
+		}
+	case op.Kind == Reopen && o.LetterRun == r.Run && !r.Owed &&
+		(finished || r.State == Retryable || r.State == InDoubt && !inDoubt):
+		r.Intents = settled
+		open(r, env)
+		r.Fingerprint, r.Job, r.Letter = o.Fingerprint, o.Job, o.Letter
+		if o.Letter == "" {
+			r.Source = o.Send
+		}
+	case op.Kind == Sweep && finished && r.over(env.Now) && env.Passed && env.Letters == 0 && !r.Owed:
+		if r.Archive {
+			*r = Record{
+				Key: r.Key, State: Tombstone, Outcome: r.State, Fingerprint: r.Fingerprint, Run: r.Run, Fence: r.Fence,
+				Opened: r.Opened, Finished: r.Finished, Source: r.Source, Archive: true,
+			}
+		} else {
+			*r = Record{Key: r.Key, Fence: r.Fence}
+		}
+		return a, true
+	default:
+		return refused, false
+	}
+	r.Approver, r.Why = o.Who, o.Why
+	return a, true
+}
+
+// over says that a finished record's window is over. A window of 0 is kept
+// for ever.
+func (r *Record) over(now time.Time) bool {
+	return r.Window > 0 && !r.Finished.IsZero() && !r.Finished.Add(r.Window).After(now)
+}
+
+// settle returns the intents with every doubt decided as the operation says.
+func settle(r *Record, op *Op, env Env) []Intent {
+	intents := slices.Clone(r.Intents)
+	for n := range intents {
+		i := &intents[n]
+		switch v := op.Operator.Decide[i.Effect]; {
+		case v == Happened && i.Status == Dispatched:
+			i.Status = Confirmed
+		case v == DidNot && i.Status == Dispatched && !at(op.Operator.BooksReadAt, env).Before(i.Dispatched.Add(i.QuietFor)):
+			i.Status = NoIntent
+		case v == RunAgain:
+			*i = Intent{Effect: i.Effect, EffectRun: i.EffectRun + 1}
+		}
+	}
+	return intents
+}
+
+func cut(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
