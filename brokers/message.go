@@ -91,6 +91,10 @@ type Outgoing struct {
 	Key     []byte
 	Value   []byte
 	Headers []Header
+	// Subject is the JetStream subject that the message was first published to,
+	// for a copy that waits at a [Destinations.Retry]: the adapter gives it back
+	// in [Delivery.Subject]. Kafka ignores it.
+	Subject string
 	// ID, where not empty, makes a repeat of the publish harmless as far as
 	// the broker can: JetStream's message id. Kafka ignores it.
 	ID string

@@ -43,7 +43,8 @@ func Step(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		a, changed = owner(r, op, env)
 	case op.Kind == NoteLetter:
 		a.Kind = Done
-		if r.Owed && op.Letter.Letter.Opened == r.Opened {
+		// A conflict's letter speaks of the newcomer, not of this record's outcome.
+		if l := &op.Letter.Letter; r.Owed && l.Opened == r.Opened && l.Reason == r.Reason {
 			r.Owed, changed = false, true
 		}
 	case op.Kind == MoveLetter:
