@@ -164,7 +164,10 @@ type OperatorOp struct {
 // Answer is what the store says to an [Op].
 type Answer struct {
 	Kind AnswerKind
-	// Fence and Run of the record after the operation.
+	// State, Fence and Run of the record after the operation. An End that
+	// leaves another State than its outcome asks for, such as InDoubt for a
+	// success with an effect in doubt, is told by State.
+	State State
 	Fence uint64
 	Run   uint32
 	// Failures and Crashes counted so far in this run.
@@ -178,7 +181,8 @@ type Answer struct {
 	Wait time.Duration
 	// Record after the operation, a copy: set for every answer to a claim
 	// but Acquired of a record without a history, Busy, NotBefore and TooOld;
-	// set for Fenced and Refused when there is one; nil for Done.
+	// set for Fenced and Refused when there is one, and for an End that left
+	// it InDoubt; nil for any other Done.
 	Record *Record
 	// Err is this item's own fault; the record is unchanged and Kind is
 	// Invalid.

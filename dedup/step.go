@@ -34,6 +34,11 @@ type Env struct {
 // op must have passed [Op.Validate]. Letters have [StepLetter] besides, and
 // Advance has no record.
 //
+// Where the answer says that r is unchanged, it is. Slices in r are replaced,
+// never written into, so a shallow copy of a kept record is private enough;
+// afterwards r may share op's byte slices, which a store that keeps r in memory
+// copies.
+//
 // Step neither blocks nor keeps anything.
 func Step(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	switch {
@@ -59,15 +64,20 @@ func Step(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	default:
 		a.Kind = Refused
 	}
-	return finish(r, a), changed
+	return finish(r, op, a), changed
 }
 
 // finish fills in what every answer says of the record.
-func finish(r *Record, a Answer) Answer {
-	a.Fence, a.Run, a.Opened = r.Fence, r.Run, r.Opened
+func finish(r *Record, op *Op, a Answer) Answer {
+	a.State, a.Fence, a.Run, a.Opened = r.State, r.Fence, r.Run, r.Opened
 	a.Failures, a.Crashes, a.Lone = r.Failures, r.Crashes, r.Lone
 	switch a.Kind {
-	case Done, Busy, NotBefore, TooOld, Invalid:
+	case Busy, NotBefore, TooOld, Invalid:
+	case Done:
+		if op.Kind == End && r.State == InDoubt {
+			c := r.Clone()
+			a.Record = &c
+		}
 	case Acquired:
 		if r.Failures == 0 && r.Crashes == 0 && r.Run == 1 && len(r.Intents) == 0 {
 			break // nothing to tell: the common case costs no allocation
@@ -75,8 +85,7 @@ func finish(r *Record, a Answer) Answer {
 		fallthrough
 	default:
 		if r.State != Absent {
-			c := *r
-			c.Intents, c.Evidence = slices.Clone(r.Intents), slices.Clone(r.Evidence)
+			c := r.Clone()
 			a.Record = &c
 		}
 	}
@@ -191,13 +200,17 @@ func hold(r *Record) {
 	r.Reason = ReasonInDoubt
 }
 
-// ReasonInDoubt is the reason that a record held by a claim is given; it is
-// one of the closed list of dead-letter reasons.
-const ReasonInDoubt = "in-doubt"
+// Those of the closed list of dead-letter reasons that the table itself gives
+// or looks at.
+const (
+	ReasonInDoubt  = "in-doubt" // a record held by a claim
+	ReasonTerminal = "terminal" // reconciliation said that it failed for good
+	ReasonConflict = "conflict" // the letter of a newcomer, not of the record
+)
 
 func owner(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	if r.State != Absent && op.Fence > r.Fence {
-		return Answer{Kind: Invalid, Err: fmt.Errorf("%s of %v: fence %d was never given, the record has %d", op.Kind, r.Key, op.Fence, r.Fence)}, false
+		return Answer{Kind: Invalid, Err: fmt.Errorf("%w: %s of %v: fence %d was never given, the record has %d", ErrInvalidOp, op.Kind, r.Key, op.Fence, r.Fence)}, false
 	}
 	if op.Fence != r.Fence || r.State != InProgress && r.State != InDoubt {
 		return fenced(r, op, env)
@@ -230,6 +243,8 @@ func owner(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		r.intent(op.Effect.Name).Status = NoIntent
 	case late:
 		return fenced(r, op, env)
+	case op.Kind == Dispatch && status == NoIntent && full(r, op.Effect.Name):
+		return Answer{Kind: Invalid, Err: fmt.Errorf("%w: dispatch: %v has %d effects, at most %d", ErrInvalidOp, r.Key, len(r.Intents), MaxIntents)}, false
 	case op.Kind == Renew && r.Live:
 		r.LeaseUntil = env.Now.Add(op.Lease)
 	case op.Kind == Alone && r.Live:
@@ -248,8 +263,15 @@ func owner(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	return a, true
 }
 
+// full says that the record has no room for an intent of one more effect.
+func full(r *Record, effect string) bool {
+	return len(r.Intents) >= MaxIntents && !slices.ContainsFunc(r.Intents, func(i Intent) bool { return i.Effect == effect })
+}
+
+// at is when somebody asked the other side; never later than now, so that a
+// clock that runs ahead ends no quiet period early.
 func at(t time.Time, env Env) time.Time {
-	if t.IsZero() {
+	if t.IsZero() || t.After(env.Now) {
 		return env.Now
 	}
 	return t
@@ -259,18 +281,63 @@ func at(t time.Time, env Env) time.Time {
 // would have written may have happened twice.
 func fenced(r *Record, op *Op, env Env) (Answer, bool) {
 	a := Answer{Kind: Fenced}
-	tells := op.Kind == End && op.Outcome != Release || op.Kind == Confirm || op.Kind == Refuse
-	same := r.Fence == op.Fence && r.Token == op.Token // this very claim has ended: a repeat of its last write
-	if !tells || same || r.State == Absent {
+	if r.State == Absent || repeated(r, op) {
 		return a, false
 	}
-	note := op.Error
-	if note == "" {
-		note = string(op.Result)
+	switch {
+	case op.Kind == End && op.Outcome != Release, op.Kind == Confirm, op.Kind == Refuse:
+		return a, testify(r, op, env)
 	}
-	e := Evidence{At: env.Now, Kind: op.Kind, Fence: op.Fence, Outcome: op.Outcome, Note: cut(note, 256)}
-	r.Evidence = append(slices.Clone(r.Evidence[max(0, len(r.Evidence)-3):]), e)
-	return a, true
+	return a, false
+}
+
+// repeated says that op is the last write of this very claim once more, its
+// answer lost.
+func repeated(r *Record, op *Op) bool {
+	if r.Fence != op.Fence {
+		return false
+	}
+	if op.Kind == End {
+		return r.Token == op.Token
+	}
+	var status IntentStatus
+	for i := range r.Intents {
+		if op.Effect != nil && r.Intents[i].Effect == op.Effect.Name {
+			status = r.Intents[i].Status
+		}
+	}
+	return op.Kind == Confirm && status == Confirmed || op.Kind == Refuse && status == NoIntent
+}
+
+// testify adds what op says to the evidence, once.
+func testify(r *Record, op *Op, env Env) (changed bool) {
+	e := Evidence{At: env.Now, Kind: op.Kind, Fence: op.Fence, Outcome: op.Outcome, Note: note(op)}
+	for _, known := range r.Evidence {
+		known.At = e.At
+		if known == e {
+			return false
+		}
+	}
+	r.Evidence = append(slices.Clone(r.Evidence[max(0, len(r.Evidence)-maxEvidence+1):]), e)
+	return true
+}
+
+const (
+	maxEvidence = 4
+	maxNote     = 256
+)
+
+// note is what a late owner had to say, in a few words.
+func note(op *Op) string {
+	switch {
+	case op.Effect != nil && op.Effect.External != "":
+		return cut(op.Effect.Name+": "+op.Effect.External, maxNote)
+	case op.Effect != nil:
+		return cut(op.Effect.Name, maxNote)
+	case op.Error != "":
+		return cut(op.Error, maxNote)
+	}
+	return string(op.Result[:min(len(op.Result), maxNote)])
 }
 
 func end(r *Record, op *Op, env Env, late bool) {
@@ -292,7 +359,11 @@ func end(r *Record, op *Op, env Env, late bool) {
 		return
 	case r.Blind(), o == Doubt, final && r.Doubt(), late && r.Doubt():
 		r.State, r.Owed = InDoubt, r.Owed || !late
-		failure(r, op)
+		if late {
+			testify(r, op, env) // it decides nothing, and whoever decides should know
+		} else {
+			failure(r, op)
+		}
 		r.Reason = ReasonInDoubt
 	case o == Success:
 		r.State, r.Owed, r.Finished = Succeeded, false, env.Now
@@ -318,7 +389,7 @@ func failure(r *Record, op *Op) {
 func operator(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	o := op.Operator
 	a.Kind = Done
-	if op.Kind == Reopen && r.Job == o.Job && r.Run == o.Seen.Run+1 {
+	if sends(op) && r.Job == o.Job && r.Run == o.Seen.Run+1 {
 		a.Kind = Continued // the same job goes on after a crash; another's approval no longer matches
 		return a, false
 	}
@@ -347,19 +418,17 @@ func operator(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		switch o.To {
 		case Success:
 			r.State, r.Owed, r.Finished, r.Result, r.Digest = Succeeded, false, env.Now, o.Result, false
+			r.Reason, r.Error, r.ErrorType, r.Stack = "", "", "", ""
 		case Terminal:
-			r.State, r.Finished = Failed, env.Now
+			r.State, r.Finished, r.Reason = Failed, env.Now, ReasonTerminal
 		default:
-			open(r, env)
+			reopen(r, o, env)
 		}
 	case op.Kind == Reopen && o.LetterRun == r.Run && !r.Owed &&
 		(finished || r.State == Retryable || r.State == InDoubt && !inDoubt):
 		r.Intents = settled
-		open(r, env)
-		r.Fingerprint, r.Job, r.Letter = o.Fingerprint, o.Job, o.Letter
-		if o.Letter == "" {
-			r.Source = o.Send
-		}
+		reopen(r, o, env)
+		r.Fingerprint = o.Fingerprint
 	case op.Kind == Sweep && finished && r.over(env.Now) && env.Passed && env.Letters == 0 && !r.Owed:
 		if r.Archive {
 			*r = Record{
@@ -375,6 +444,20 @@ func operator(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	}
 	r.Approver, r.Why = o.Who, o.Why
 	return a, true
+}
+
+// sends says that op reopens a record for a job that sends its letter.
+func sends(op *Op) bool {
+	return op.Operator.Job != "" && (op.Kind == Reopen || op.Kind == Reconcile && op.Operator.To == Release)
+}
+
+// reopen begins a run that is unfinished until the copy that it names is sent.
+func reopen(r *Record, o *OperatorOp, env Env) {
+	open(r, env)
+	r.Job, r.Letter = o.Job, o.Letter
+	if o.Letter == "" && o.Send != (Position{}) {
+		r.Source = o.Send
+	}
 }
 
 // over says that a finished record's window is over. A window of 0 is kept
