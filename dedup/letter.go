@@ -25,11 +25,6 @@ func (s LetterState) String() string {
 	return "invalid"
 }
 
-// unfinished letters keep their record.
-func (s LetterState) unfinished() bool {
-	return s == LetterOpen || s == LetterSent || s == LetterHeld
-}
-
 // Letter is the store's note of one dead letter, by dl-id. A letter without a
 // usable key (decode, key) has the zero Key.
 type Letter struct {
@@ -64,14 +59,21 @@ type LetterOp struct {
 // none. The record itself is advanced by Step with the same Op.
 //
 //   - NoteLetter makes an absent letter open; repeated, it changes nothing.
-//   - MoveLetter follows From → To where the table allows it: open → sent,
-//     resolved, discarded, held, gone; sent → open, resolved, held, gone;
-//     held → open, sent, resolved, discarded, gone; gone → resolved. A letter
-//     is discarded only when its record is finished or absent, and not resolved
-//     while another job than the caller's holds it.
+//   - MoveLetter follows From → To where the table allows it: open → open,
+//     sent, resolved, discarded, held, gone; sent → open, resolved, held, gone;
+//     held → open, sent, resolved, discarded, gone; gone → resolved. open → open
+//     is a job that takes the letter, so that its token is held before the copy
+//     that bears it is sent. A letter is discarded only when its record is
+//     finished or absent; what a job holds, open or sent, no other job takes,
+//     sends or resolves.
 //   - SendNoted makes an open or held letter sent.
+//
+// The letter comes first: where it is refused, the record is left alone too.
 func StepLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKind) {
 	o := op.Letter
+	if l.State != LetterNone && l.Key != op.Key {
+		return l, Refused
+	}
 	switch op.Kind {
 	case NoteLetter:
 		if l.State != LetterNone {
@@ -79,6 +81,7 @@ func StepLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		}
 		l = o.Letter
 		l.Key, l.State, l.Noted, l.Moved = op.Key, LetterOpen, now, now
+		l.Token, l.Job, l.Who, l.Why = "", "", "", ""
 		return l, Done
 	case MoveLetter, SendNoted:
 		from, to := o.From, o.To
@@ -88,28 +91,49 @@ func StepLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 				return l, Done
 			}
 		}
-		if l.State != from || !letterMoves[from][to] {
+		if l.State != from || from > LetterGone || to > LetterGone || !letterMoves[from][to] {
 			return l, Refused
 		}
 		if to == LetterDiscarded && rec != nil && rec.State != Absent && rec.Ended() == Absent {
 			return l, Refused
 		}
-		if to == LetterResolved && l.State == LetterSent && l.Job != "" && l.Job != o.Letter.Job {
+		if l.heldByOther(o.Letter.Job) && (to == LetterResolved || to == LetterSent || from == to) {
 			return l, Refused
+		}
+		if to == LetterSent || to == LetterOpen {
+			if o.Letter.Token != "" || l.Job != o.Letter.Job {
+				l.Token = o.Letter.Token
+			}
+			l.Job = o.Letter.Job
 		}
 		l.State, l.Moved = to, now
 		l.Who, l.Why = o.Letter.Who, o.Letter.Why
-		if to == LetterSent || to == LetterOpen {
-			l.Job, l.Token = o.Letter.Job, o.Letter.Token
-		}
 		return l, Done
 	}
 	return l, Refused
 }
 
+func (l *Letter) heldByOther(job string) bool {
+	return (l.State == LetterOpen || l.State == LetterSent) && l.Job != "" && l.Job != job
+}
+
+// Holds says that a claim of key that bears token is not too old because of
+// this letter: the token of a letter that is open or sent, and of this key or,
+// where it was written without a usable one, of this consumer.
+func (l *Letter) Holds(token string, key Key) bool {
+	return token != "" && l.Token == token && (l.State == LetterOpen || l.State == LetterSent) &&
+		(l.Key == key || l.Key == Key{Consumer: key.Consumer})
+}
+
+// Unfinished letters, those open, sent or held, keep their record from being
+// swept or deleted.
+func (s LetterState) Unfinished() bool {
+	return s == LetterOpen || s == LetterSent || s == LetterHeld
+}
+
 var letterMoves = [...][LetterGone + 1]bool{
 	LetterNone:      {},
-	LetterOpen:      {LetterSent: true, LetterResolved: true, LetterDiscarded: true, LetterHeld: true, LetterGone: true},
+	LetterOpen:      {LetterOpen: true, LetterSent: true, LetterResolved: true, LetterDiscarded: true, LetterHeld: true, LetterGone: true},
 	LetterSent:      {LetterOpen: true, LetterResolved: true, LetterHeld: true, LetterGone: true},
 	LetterResolved:  {},
 	LetterDiscarded: {},

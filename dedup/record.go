@@ -1,6 +1,9 @@
 package dedup
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State is what a record says of its operation. "Lapsed" is no state: it is
 // computed from the lease by the store's clock.
@@ -141,6 +144,16 @@ type Evidence struct {
 	Fence   uint64
 	Outcome Outcome
 	Note    string // error or result of the late owner, at most 256 bytes
+}
+
+// Clone returns a copy that shares nothing with r that can be written to.
+func (r *Record) Clone() Record {
+	c := *r
+	c.Result, c.Intents, c.Evidence = slices.Clone(r.Result), slices.Clone(r.Intents), slices.Clone(r.Evidence)
+	for i := range c.Intents {
+		c.Intents[i].Outcome = slices.Clone(c.Intents[i].Outcome)
+	}
+	return c
 }
 
 // Lapsed says that the owner's lease is over.

@@ -102,9 +102,9 @@ type Enlister interface {
 // Errors of a [Store].
 var (
 	ErrClosed = errors.New("store is closed")
-	// ErrFull: no new keys are taken, everything else goes on.
+	// ErrFull, in [Answer.Err]: no new keys are taken, everything else goes on.
 	ErrFull = errors.New("store is full")
-	// ErrTooManyIntents and the like are faults of one item.
+	// ErrInvalidOp, in [Answer.Err]: a fault of one item, which names it.
 	ErrInvalidOp = errors.New("invalid operation")
 )
 

@@ -1,6 +1,7 @@
 package dedup
 
 import (
+	"errors"
 	"fmt"
 	"time"
 )
@@ -33,8 +34,12 @@ func (op *Op) Validate() error {
 		switch {
 		case op.Key.Consumer == "" || op.Position.Source == "":
 			return wrong("needs a consumer and a source")
+		case len(op.Key.Consumer) > MaxScope:
+			return wrong("consumer is %d bytes, at most %d", len(op.Key.Consumer), MaxScope)
 		case len(op.Position.Source) > MaxError:
 			return wrong("source is %d bytes, at most %d", len(op.Position.Source), MaxError)
+		case op.Position.Offset < 0:
+			return wrong("offset %d is negative", op.Position.Offset)
 		}
 		return nil
 	}
@@ -80,18 +85,22 @@ func (op *Op) Validate() error {
 			return wrong("effect name must be 1 to %d bytes", MaxScope)
 		case len(op.Effect.Outcome) > MaxResult || len(op.Effect.External) > MaxError:
 			return wrong("outcome of effect %q is too large", op.Effect.Name)
+		case op.Effect.QuietFor < 0:
+			return wrong("quiet period %v of effect %q is negative", op.Effect.QuietFor, op.Effect.Name)
 		}
 	}
-	if letter && (op.Letter == nil || op.Letter.Letter.ID == "" || len(op.Letter.Letter.ID) > maxLetterID) {
-		return wrong("letter id must be 1 to %d bytes", maxLetterID)
+	if letter {
+		if err := op.letterFault(keyless); err != nil {
+			return wrong("%v", err)
+		}
 	}
 	if op.Kind >= Unlock && op.Kind != SendNoted {
-		if op.Operator == nil {
-			return wrong("who decided what is missing")
+		if err := op.operatorFault(); err != nil {
+			return wrong("%v", err)
 		}
-		if op.Kind == Reopen && op.Operator.Job == "" {
-			return wrong("job is missing")
-		}
+	}
+	if len(op.Position.Source) > MaxError || len(op.ReplayToken) > MaxError {
+		return wrong("source or replay token is longer than %d bytes", MaxError)
 	}
 	for _, text := range []string{op.Reason, op.Error, op.ErrorType} {
 		if len(text) > MaxError {
@@ -100,6 +109,55 @@ func (op *Op) Validate() error {
 	}
 	if len(op.Stack) > MaxStack {
 		return wrong("stack is %d bytes, at most %d", len(op.Stack), MaxStack)
+	}
+	return nil
+}
+
+func (op *Op) letterFault(keyless bool) error {
+	if op.Letter == nil {
+		return errors.New("letter is missing")
+	}
+	l := &op.Letter.Letter
+	// The copy of a message that has no letter is noted on its record only.
+	if none := l.ID == "" && op.Kind == SendNoted && !keyless; !none && (l.ID == "" || len(l.ID) > maxLetterID) {
+		return fmt.Errorf("letter id must be 1 to %d bytes, is %d", maxLetterID, len(l.ID))
+	}
+	if op.Letter.From > LetterGone || op.Letter.To > LetterGone {
+		return fmt.Errorf("unknown letter state %d or %d", op.Letter.From, op.Letter.To)
+	}
+	for _, text := range []string{l.Reason, l.Source.Source, l.Token, l.Job, l.Who, l.Why} {
+		if len(text) > MaxError {
+			return fmt.Errorf("a text of the letter is %d bytes, at most %d", len(text), MaxError)
+		}
+	}
+	return nil
+}
+
+func (op *Op) operatorFault() error {
+	o := op.Operator
+	switch {
+	case o == nil:
+		return errors.New("who decided what is missing")
+	case op.Kind == Reopen && o.Job == "":
+		return errors.New("job is missing")
+	case op.Kind == Reconcile && o.To != Success && o.To != Terminal && o.To != Release:
+		return fmt.Errorf("reconciliation ends as success, terminal or release, not %s", o.To)
+	case len(o.Result) > MaxResult:
+		return fmt.Errorf("result is %d bytes, at most %d", len(o.Result), MaxResult)
+	case o.Window < 0:
+		return fmt.Errorf("window %v is negative", o.Window)
+	case len(o.Decide) > MaxIntents:
+		return fmt.Errorf("decides %d effects, at most %d", len(o.Decide), MaxIntents)
+	}
+	for effect, v := range o.Decide {
+		if v > RunAgain {
+			return fmt.Errorf("unknown verdict %d on effect %q", v, cut(effect, MaxScope))
+		}
+	}
+	for _, text := range []string{o.Who, o.Why, o.Job, o.Letter, o.Send.Source} {
+		if len(text) > MaxError {
+			return fmt.Errorf("who, why, job, letter or source is %d bytes, at most %d", len(text), MaxError)
+		}
 	}
 	return nil
 }
