@@ -52,7 +52,8 @@ type Route struct {
 	// for twice as long.
 	Timeout time.Duration
 	// Window is how long a finished record answers repeats; default 14 days,
-	// longer than brokers commonly keep messages (7 days) and replays wait.
+	// longer than brokers commonly keep messages (7 days) and replays wait. At
+	// least 1 s, and no shorter than all waits of Retry together.
 	Window time.Duration
 	// Archive keeps a small tombstone after the window, which answers for ever.
 	Archive bool
@@ -62,6 +63,11 @@ type Route struct {
 	// OnDuplicate, where set, sees the stored result when a delivery is
 	// answered from the record. It must be quick and may run more than once.
 	OnDuplicate func(ctx context.Context, d *Delivery, stored Result)
+
+	// Set when the configuration was checked.
+	consumer        string
+	policy          *dedup.Policy
+	fingerprintRule uint32
 }
 
 // Match decides whether a route takes a delivery. Rule says how, for logs.
@@ -76,6 +82,8 @@ type Match struct {
 type Extract struct {
 	Rule string
 	From func(d *Delivery) (string, error)
+
+	wrong string // fault of its making, reported with the configuration
 }
 
 // Digest makes a fingerprint. Rule names how and what of; digests made by
@@ -83,6 +91,8 @@ type Extract struct {
 type Digest struct {
 	Rule string
 	Sum  func(d *Delivery) ([32]byte, error)
+
+	wrong string // fault of its making, reported with the configuration
 }
 
 // AfterFailure is what becomes of later deliveries of an ordering key when one
@@ -107,8 +117,9 @@ type Retry struct {
 	// MaxLoneCrashes is how many deaths of the process, with nothing else
 	// running, end in a crash-loop letter; 1 to 100, default 3.
 	MaxLoneCrashes int
-	// Initial delay; default 500 ms. Multiplier of each further one; 1 to 10,
-	// default 2. Max bounds it; default 5 min.
+	// Initial delay; 1 µs to 30 days, default 500 ms. Multiplier of each further
+	// one; 1 to 10, default 2. Max bounds it, jitter included; Initial to 30
+	// days, default 5 min.
 	Initial    time.Duration
 	Multiplier float64
 	Max        time.Duration

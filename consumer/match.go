@@ -1,0 +1,50 @@
+package consumer
+
+import "strings"
+
+// HeaderIs matches deliveries whose first header of that name has exactly this
+// value.
+func HeaderIs(name, value string) Match {
+	return Match{Rule: "header " + name + "=" + value, Is: func(d *Delivery) bool {
+		for i := range d.Headers {
+			if d.Headers[i].Key == name {
+				return string(d.Headers[i].Value) == value
+			}
+		}
+		return false
+	}}
+}
+
+// TopicIs matches deliveries that were first published to one of these topics
+// or streams.
+func TopicIs(topics ...string) Match {
+	topics = append([]string(nil), topics...)
+	return Match{Rule: "topic " + strings.Join(topics, " or "), Is: func(d *Delivery) bool {
+		for _, t := range topics {
+			if d.Topic == t {
+				return true
+			}
+		}
+		return false
+	}}
+}
+
+// SubjectIs matches JetStream deliveries by subject, with the wildcards of
+// NATS: "*" stands for one token, ">" at the end for one or more.
+func SubjectIs(pattern string) Match {
+	want := strings.Split(pattern, ".")
+	return Match{Rule: "subject " + pattern, Is: func(d *Delivery) bool {
+		rest := d.Subject
+		for i, token := range want {
+			if token == ">" && i == len(want)-1 {
+				return rest != ""
+			}
+			have, after, more := strings.Cut(rest, ".")
+			if have == "" || token != "*" && token != have || more != (i < len(want)-1) {
+				return false
+			}
+			rest = after
+		}
+		return true
+	}}
+}
