@@ -286,8 +286,8 @@ func TestNothingPointsOutsideTheRepository(t *testing.T) {
 			return
 		}
 		for _, b := range banned {
-			if i := strings.Index(text, b); i >= 0 {
-				t.Errorf("%s:%d: %q", path, 1+strings.Count(text[:i], "\n"), b)
+			if before, _, found := strings.Cut(text, b); found {
+				t.Errorf("%s:%d: %q", path, 1+strings.Count(before, "\n"), b)
 			}
 		}
 	})
