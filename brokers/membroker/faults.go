@@ -123,7 +123,7 @@ func (b *Broker) Crash(consumer string) {
 	defer b.mu.Unlock()
 	if g := b.groups[consumer]; g != nil {
 		for _, s := range slices.Clone(g.members) {
-			s.events = nil
+			s.events.Drop()
 			s.end(ErrCrashed, nil)
 		}
 	}

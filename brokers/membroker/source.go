@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/serial"
 )
 
 // source is one member of a group. Fields without a word are set once; the
@@ -23,11 +24,10 @@ type source struct {
 	seen  string  // the mark that was read or written last
 	err   error   // why Receive fails; nil while open
 
-	// Events are called in order by one goroutine, which ends with the source.
-	events    []func()
-	eventWake chan struct{} // capacity 1
-	stop      chan struct{} // closed by end
-	stopped   chan struct{} // closed when the goroutine has ended
+	// Events are told in order by one goroutine, which ends with the source.
+	// Lost and an Assigned that waits are still told then, unless Close or
+	// Crash ended it.
+	events *serial.Queue
 }
 
 var _ brokers.Source = (*source)(nil)
@@ -37,10 +37,9 @@ func newSource(b *Broker, g *group, spec brokers.Spec) *source {
 		spec.Drain = 25 * time.Second
 	}
 	s := &source{
-		b: b, g: g, spec: spec, wake: make(chan struct{}, 1),
-		eventWake: make(chan struct{}, 1), stop: make(chan struct{}), stopped: make(chan struct{}),
+		b: b, g: g, spec: spec, wake: make(chan struct{}, 1), events: serial.New(),
 	}
-	go s.tell()
+	go s.events.Run()
 	return s
 }
 
@@ -65,50 +64,9 @@ func (s *source) look() {
 	}
 }
 
-// call queues an event; b.mu is held.
-func (s *source) call(event func()) {
-	s.events = append(s.events, event)
-	select {
-	case s.eventWake <- struct{}{}:
-	default:
-	}
-}
-
-// tell calls events one after the other. What is queued when the source ends
-// is still called: Lost must reach the consumer. Close and Crash empty the queue.
-func (s *source) tell() {
-	defer close(s.stopped)
-	for {
-		for event := s.event(); event != nil; event = s.event() {
-			event()
-		}
-		select {
-		case <-s.stop:
-			if event := s.event(); event != nil {
-				event()
-				continue
-			}
-			return
-		case <-s.eventWake:
-		}
-	}
-}
-
-// event takes the next one from the queue, nil when it is empty.
-func (s *source) event() func() {
-	s.b.mu.Lock()
-	defer s.b.mu.Unlock()
-	if len(s.events) == 0 {
-		return nil
-	}
-	event := s.events[0]
-	s.events = s.events[1:]
-	return event
-}
-
 // assign announces new lanes and lets them be read; b.mu is held.
 func (s *source) assign(lanes []*lane) {
-	s.call(func() {
+	s.events.Call(func() {
 		if f := s.spec.Events.Assigned; f != nil {
 			if err := f(public(lanes)); err != nil {
 				s.b.mu.Lock()
@@ -134,7 +92,7 @@ func (s *source) assign(lanes []*lane) {
 
 // revoke drains lanes, whose life is draining already; b.mu is held.
 func (s *source) revoke(lanes []*lane) {
-	s.call(func() {
+	s.events.Call(func() {
 		if f := s.spec.Events.Revoked; f != nil {
 			ctx, cancel := context.WithTimeout(context.Background(), s.spec.Drain)
 			f(ctx, public(lanes))
@@ -156,14 +114,14 @@ func (s *source) lose(lanes []*lane, cause error) {
 		s.g.free(l)
 	}
 	if f := s.spec.Events.Lost; f != nil && len(lanes) > 0 {
-		s.call(func() { f(public(lanes), cause) })
+		s.events.Call(func() { f(public(lanes), cause) })
 	}
 }
 
 // degraded reports trouble that heals; b.mu is held.
 func (s *source) degraded(what string, err error) {
 	if f := s.spec.Events.Degraded; f != nil {
-		s.call(func() { f(what, err) })
+		s.events.Call(func() { f(what, err) })
 	}
 }
 
@@ -188,7 +146,7 @@ func (s *source) end(err, lost error) {
 		}
 	}
 	s.g.members = slices.DeleteFunc(s.g.members, func(x *source) bool { return x == s })
-	close(s.stop)
+	s.events.Stop()
 	s.look()
 }
 
@@ -392,7 +350,7 @@ func (s *source) Close(ctx context.Context) error {
 		for _, l := range s.lanes {
 			s.g.keep(l)
 		}
-		s.events = nil
+		s.events.Drop()
 		s.end(brokers.ErrClosed, nil)
 		s.g.rebalance()
 	} else if !errors.Is(s.err, brokers.ErrClosed) {
@@ -400,7 +358,7 @@ func (s *source) Close(ctx context.Context) error {
 	}
 	s.b.mu.Unlock()
 	select {
-	case <-s.stopped:
+	case <-s.events.Done():
 		return nil
 	case <-ctx.Done():
 		return ctx.Err()
