@@ -3,6 +3,7 @@ package dedup
 import (
 	"context"
 	"errors"
+	"sync"
 )
 
 // ErrNotEnlisted says that the context is not one of a claim whose store can
@@ -10,9 +11,11 @@ import (
 var ErrNotEnlisted = errors.New("context belongs to no claim whose store takes this work into its commit")
 
 // Enlistment collects work that a handler wants written in the commit that
-// completes its record. It belongs to one run of one handler.
+// completes its record. It belongs to one run of one handler, which may enlist
+// from several goroutines.
 type Enlistment struct {
 	store Store
+	mu    sync.Mutex
 	work  []any
 }
 
@@ -20,7 +23,11 @@ type Enlistment struct {
 func NewEnlistment(s Store) *Enlistment { return &Enlistment{store: s} }
 
 // Work is what was enlisted, for [Op.Enlisted].
-func (e *Enlistment) Work() []any { return e.work }
+func (e *Enlistment) Work() []any {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.work
+}
 
 type enlistmentKey struct{}
 
@@ -48,6 +55,8 @@ func Enlist(ctx context.Context, work any) error {
 	if s, ok := e.store.(Enlister); !ok || !s.CanEnlist(work) {
 		return ErrNotEnlisted
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	e.work = append(e.work, work)
 	return nil
 }

@@ -79,6 +79,9 @@ type Policy struct {
 	Window time.Duration
 	// Archive keeps a tombstone when the window is over.
 	Archive bool
+	// NoLetters says that nobody writes letters for these keys, so that none is
+	// ever owed: a guard answers its caller instead.
+	NoLetters bool
 }
 
 // Op is one operation on one key (or, for Advance, on one position). The

@@ -147,12 +147,12 @@ func claim(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	case r.Blind():
 		// Nobody can ask whether it happened. The fence stays: the late owner
 		// may still tell.
-		hold(r)
+		hold(r, op.Policy)
 		a.Kind = HeldInDoubt
 		return a, true
 	case r.State == InProgress && r.Doubt() && bounded(r, op.Policy):
 		// The claim that was to bury it crashed, and the doubt is still there.
-		hold(r)
+		hold(r, op.Policy)
 		a.Kind = HeldInDoubt
 		return a, true
 	case r.State == InProgress:
@@ -195,17 +195,18 @@ func own(r *Record, op *Op, env Env) {
 	}
 }
 
-func hold(r *Record) {
-	r.State, r.Owed, r.Live, r.Alone = InDoubt, true, false, false
+func hold(r *Record, p *Policy) {
+	r.State, r.Owed, r.Live, r.Alone = InDoubt, !p.NoLetters, false, false
 	r.Reason = ReasonInDoubt
 }
 
 // Those of the closed list of dead-letter reasons that the table itself gives
 // or looks at.
 const (
-	ReasonInDoubt  = "in-doubt" // a record held by a claim
-	ReasonTerminal = "terminal" // reconciliation said that it failed for good
-	ReasonConflict = "conflict" // the letter of a newcomer, not of the record
+	ReasonInDoubt   = "in-doubt"  // a record held by a claim
+	ReasonTerminal  = "terminal"  // reconciliation, or a guard, said that it failed for good
+	ReasonExhausted = "exhausted" // a guard's key whose failures are used up
+	ReasonConflict  = "conflict"  // the letter of a newcomer, not of the record
 )
 
 func owner(r *Record, op *Op, env Env) (a Answer, changed bool) {
@@ -343,6 +344,7 @@ func note(op *Op) string {
 func end(r *Record, op *Op, env Env, late bool) {
 	// The lease is not consulted: late but unfenced is true.
 	r.Live, r.Alone = false, false
+	owes := r.Owed || !late && !op.Policy.NoLetters
 	o := op.Outcome
 	if o == Failure || o == Skip || o == Exhausted && !bounded(r, op.Policy) {
 		r.Failures++
@@ -358,7 +360,7 @@ func end(r *Record, op *Op, env Env, late bool) {
 		*r = Record{Key: r.Key, Fence: r.Fence}
 		return
 	case r.Blind(), o == Doubt, final && r.Doubt(), late && r.Doubt():
-		r.State, r.Owed = InDoubt, r.Owed || !late
+		r.State, r.Owed = InDoubt, owes
 		if late {
 			testify(r, op, env) // it decides nothing, and whoever decides should know
 		} else {
@@ -370,7 +372,7 @@ func end(r *Record, op *Op, env Env, late bool) {
 		r.Result, r.Digest = op.Result, op.Digest
 		r.Reason, r.Error, r.ErrorType, r.Stack = "", "", "", ""
 	case final:
-		r.State, r.Owed, r.Finished = Failed, r.Owed || !late, env.Now
+		r.State, r.Owed, r.Finished = Failed, owes, env.Now
 		failure(r, op)
 	case late:
 		open(r, env)

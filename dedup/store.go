@@ -78,6 +78,9 @@ type Info struct {
 	// Full is the used share of the store's bound (memory or disk), 0 where
 	// unbounded; at 1 it takes no new keys.
 	Full float64
+	// Adopt says that whoever opened the store takes its consumers over from
+	// another store, or from a newer copy of this one, on purpose.
+	Adopt bool
 	// Unconfirmed says that the store may be older than what its owner wrote
 	// last, and refuses every Apply until [Confirmer] has compared sequences.
 	Unconfirmed bool
