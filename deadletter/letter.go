@@ -22,15 +22,24 @@ const (
 	ReasonInDoubt   Reason = "in-doubt"   // an effect may have happened
 )
 
-// Letter is a dead letter before it is written, or after it was read. Message
-// is the original, byte for byte.
+// Valid says that r is one of the reasons.
+func (r Reason) Valid() bool {
+	switch r {
+	case ReasonTerminal, ReasonExhausted, ReasonCrashLoop, ReasonDecode, ReasonKey, ReasonConflict, ReasonTooOld, ReasonInDoubt:
+		return true
+	}
+	return false
+}
+
+// Letter is a dead letter before it is written, or after it was read: what
+// died, and why. The zero value of a field means that it is not known.
 type Letter struct {
-	ID          string // dl-id
+	ID          string // dl-id, 1 to 128 bytes: see [ID], [ConflictID] and [IDAt]
 	Consumer    string
 	Reason      Reason
-	Error       string // ≤ 1 KiB
-	ErrorType   string
-	Stack       string // panics, ≤ 4 KiB
+	Error       string // one line of at most 1 KiB
+	ErrorType   string // at most 256 bytes, as AppVersion, Traceparent and ReplayJob
+	Stack       string // of a panic, at most 4 KiB
 	Failures    int
 	Crashes     int
 	FirstFailed time.Time
@@ -44,22 +53,29 @@ type Letter struct {
 	ReplayJob   string
 	ReplayCount int
 
-	// Message that died.
+	// The message that died, byte for byte.
 	BrokerKey []byte
 	Value     []byte
 	Headers   []brokers.Header // without dl-*
 	// Pointer says that the payload was too large for the destination: the
 	// letter has its SHA-256 and where it lies, and Value is nil.
 	Pointer bool
-	SHA256  string
-	Size    int
+	SHA256  string // 64 hexadecimal digits, of the payload
+	Size    int    // of the payload
+
+	omitted string // by a pointer: value, and perhaps headers and key
 }
+
+// Omitted names what a pointer letter left out of the original for its size:
+// "value", "value headers", "value key" or "value headers key"; empty for any
+// other letter.
+func (l *Letter) Omitted() string { return l.omitted }
 
 // Source is where the message lies.
 type Source struct {
 	Topic     string // Kafka topic or JetStream stream
-	Identity  string // brokers.Lane.Source
-	Subject   string // JetStream only
+	Identity  string // brokers.Lane.Source; left out of a letter over 512 bytes
+	Subject   string // JetStream only; left out of a letter over 2 KiB
 	Partition int32
 	Offset    int64 // Kafka offset or JetStream sequence
 	JetStream bool
