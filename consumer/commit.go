@@ -1,0 +1,269 @@
+package consumer
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"time"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// Pauses of the loop.
+const (
+	storeFullPause = 5 * time.Second
+	storeRetryMin  = 50 * time.Millisecond
+	storeRetryMax  = 5 * time.Second
+	// suspectCrashes is how many crashes make a key a suspect, which runs alone.
+	suspectCrashes = 2
+)
+
+// add puts one operation into this round's commit.
+func (p *pipeline) add(t *task, op dedup.Op) {
+	p.ops = append(p.ops, op)
+	p.owners = append(p.owners, t)
+}
+
+// collect gathers this round's commit: ends first, since they free what claims
+// wait for. While a commit is being repeated, it stays as it is.
+func (p *pipeline) collect() {
+	if len(p.ops) > 0 {
+		return
+	}
+	for _, t := range p.ends {
+		p.add(t, p.endOp(t))
+	}
+	for _, t := range p.notes {
+		p.add(t, dedup.Op{Kind: dedup.NoteLetter, Key: p.noteKey(t), Letter: &dedup.LetterOp{Letter: dedup.Letter{
+			ID: t.note.id, Reason: t.note.reason, Run: t.note.run, Opened: t.note.opened, Source: p.position(t), Time: t.d.Time,
+		}}})
+	}
+	clear(p.ends)
+	clear(p.notes)
+	p.ends, p.notes = p.ends[:0], p.notes[:0]
+	p.renewals()
+	p.collectAlone()
+	for _, position := range p.prefixes {
+		p.add(nil, dedup.Op{Kind: dedup.Advance, Key: dedup.Key{Consumer: p.cfg.Name}, Position: position})
+	}
+	p.prefixes = p.prefixes[:0]
+	p.collectClaims()
+}
+
+func (p *pipeline) endOp(t *task) dedup.Op {
+	op := dedup.Op{
+		Kind: dedup.End, Key: t.view.Key, Fence: t.fence, Token: t.token, Policy: t.route.policy,
+		Outcome: t.outcome, Wait: t.wait, Reason: t.reason,
+	}
+	switch {
+	case t.outcome == dedup.Success:
+		op.Result, op.Digest = keep(t.result)
+		if t.attempt != nil {
+			op.Enlisted = t.attempt.enlisted.Work()
+		}
+	case t.err != nil:
+		op.Error, op.ErrorType, op.Stack = errorTexts(t)
+	}
+	return op
+}
+
+// collectClaims claims as many as the workers will soon run: a claim made too
+// early only waits, and dies with its neighbours if the process does.
+func (p *pipeline) collectClaims() {
+	room := p.claimRoom()
+	n := min(len(p.wanted), room)
+	if n <= 0 {
+		return
+	}
+	p.random(n)
+	for i, t := range p.wanted[:n] {
+		t.phase = claiming
+		t.token = p.tokens[i]
+		t.copied, t.pointer, t.hung, t.err, t.stack, t.result, t.attempt = false, false, false, nil, "", nil, nil
+		p.enter(t)
+		op := dedup.Op{
+			Kind: dedup.Claim, Key: t.view.Key, Token: t.token, Fingerprint: t.fp, Policy: t.route.policy,
+			Lease: p.cfg.Lease, Stored: t.d.Time,
+		}
+		if !t.lane.Retry {
+			op.Position = p.position(t)
+		}
+		p.add(t, op)
+	}
+	rest := copy(p.wanted, p.wanted[n:])
+	clear(p.wanted[rest:])
+	p.wanted = p.wanted[:rest]
+	p.claimedAt = p.now
+}
+
+// claimRoom is how many tasks may be claimed now.
+func (p *pipeline) claimRoom() int {
+	if p.stopping || len(p.suspects) > 0 || p.alone != nil {
+		return 0
+	}
+	// While the breaker is not closed, what may start has been counted by it.
+	n, _ := p.breaker.admit(p.now)
+	return min(p.ahead-p.handed, n) - len(p.readied)
+}
+
+// adapt sizes the claims made ahead: doubled while workers run dry, halved
+// while they leave much over.
+func (p *pipeline) adapt() {
+	switch {
+	case p.handed == 0 && len(p.readied) == 0 && len(p.wanted) > 0:
+		p.ahead = min(p.ahead*2, p.cfg.Unfinished.Messages)
+	case p.handed > p.ahead/2:
+		p.ahead = max(p.ahead/2, 2*p.cfg.Workers)
+	}
+}
+
+func (p *pipeline) random(n int) {
+	p.tokens = make([]dedup.Token, n)
+	buf := make([]byte, n*len(dedup.Token{}))
+	rand.Read(buf) // never fails: see crypto/rand
+	for i := range p.tokens {
+		copy(p.tokens[i][:], buf[i*len(dedup.Token{}):])
+	}
+}
+
+// apply does this round's commit and hands each answer on. When the store
+// cannot, nothing starts, nothing is acknowledged, and the same operations are
+// done again: their tokens and fences make the repeat harmless.
+func (p *pipeline) apply() {
+	if len(p.ops) == 0 || p.now.Before(p.storeRetryAt) {
+		return
+	}
+	if p.storeTries == 0 {
+		p.opsSent = p.now
+	}
+	sent := p.opsSent // a lease may have begun with a try whose answer was lost
+	answers, err := p.store.Apply(p.hard, p.ops)
+	p.now = time.Now()
+	p.moved.Store(p.now.UnixNano())
+	if err != nil {
+		p.storeFailed(err)
+		return
+	}
+	if p.storeTries > 0 {
+		p.storeTries = 0
+		p.restore("store")
+		p.log.Info("store works again")
+	}
+	ops, owners := p.ops, p.owners
+	p.ops, p.owners = p.spareOps[:0], p.spareOwners[:0]
+	for i := range answers {
+		p.answer(owners[i], &ops[i], &answers[i], sent)
+	}
+	clear(ops)
+	clear(owners)
+	p.spareOps, p.spareOwners = ops, owners
+	p.adapt()
+}
+
+// answer hands one answer on.
+func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time) {
+	switch op.Kind {
+	case dedup.Claim:
+		t.leaseEnd, t.renewAt = sent.Add(p.cfg.Lease), sent.Add(p.cfg.Lease/3)
+		p.claimed(t, a)
+	case dedup.End:
+		p.ended(t, a)
+	case dedup.NoteLetter:
+		if a.Err != nil {
+			p.log.Error("letter could not be noted", p.attrs(t, a.Err)...)
+		}
+		p.noted(t)
+	case dedup.Renew:
+		p.renewed(t, a, sent)
+	case dedup.Alone:
+		p.markedAlone(t, a)
+	case dedup.Advance:
+		if a.Err != nil {
+			p.log.Error("acknowledged prefix could not be kept", "error", a.Err)
+		}
+	}
+}
+
+func (p *pipeline) storeFailed(err error) {
+	if errors.Is(err, context.Canceled) && p.hard.Err() != nil {
+		return // the drain is over
+	}
+	p.storeTries++
+	wait := min(storeRetryMin<<min(p.storeTries-1, 10), storeRetryMax)
+	p.storeRetryAt = p.now.Add(wait)
+	if p.storeTries == 1 {
+		p.log.Error("store does not work: no handler starts and nothing is acknowledged until it does", "error", err)
+	}
+	p.degrade("store", err)
+	p.retract()
+}
+
+// retract takes back what was handed to the workers and not started.
+func (p *pipeline) retract() {
+	back := p.work.retract()
+	for _, t := range back {
+		t.phase = ready
+		p.breaker.record(t.epoch, t.hash, 0, provesNothing, p.now)
+	}
+	p.readied = append(back, p.readied...)
+	p.handed = 0
+}
+
+// renewals extends the leases of all that is owned.
+func (p *pipeline) renewals() {
+	if p.now.Before(p.renewalDue) {
+		return
+	}
+	p.renewalDue = p.now.Add(p.cfg.Lease / 12)
+	for _, t := range p.owned {
+		if t.hung || t.phase == ending || t.renewAt.After(p.renewalDue) {
+			continue
+		}
+		p.add(t, dedup.Op{Kind: dedup.Renew, Key: t.view.Key, Fence: t.fence, Lease: p.cfg.Lease})
+	}
+}
+
+func (p *pipeline) renewed(t *task, a *dedup.Answer, sent time.Time) {
+	if !t.owned {
+		return // it ended in the same commit
+	}
+	if a.Kind == dedup.Done {
+		t.leaseEnd, t.renewAt = sent.Add(p.cfg.Lease), sent.Add(p.cfg.Lease/3)
+		return
+	}
+	p.loseLease(t)
+}
+
+// loseLease cuts a handler short whose claim another may take now.
+func (p *pipeline) loseLease(t *task) {
+	p.disown(t)
+	p.retract() // what has not started must not, under a claim that may be another's
+	if t.attempt != nil {
+		t.attempt.end(ErrLeaseLost)
+	}
+	p.log.Warn("lease lost: the handler is cut short", p.attrs(t, nil)...)
+	if t.phase == ready {
+		other := func(o *task) bool { return o != t }
+		p.readied, p.suspects = filter(p.readied, other), filter(p.suspects, other)
+		p.aloneEnded(t)
+		p.leave(t)
+		p.want(t)
+	}
+}
+
+func (p *pipeline) own(t *task) {
+	t.owned = true
+	t.slot = len(p.owned)
+	p.owned = append(p.owned, t)
+}
+
+func (p *pipeline) disown(t *task) {
+	if !t.owned {
+		return
+	}
+	t.owned = false
+	last := p.owned[len(p.owned)-1]
+	p.owned[t.slot], last.slot = last, t.slot
+	p.owned[len(p.owned)-1] = nil
+	p.owned = p.owned[:len(p.owned)-1]
+}

@@ -1,0 +1,115 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/dedup"
+)
+
+const (
+	// keepEvery is how often prefix and mark are brought up to date. What a
+	// prefix lags behind only delays expiry; what a mark lags behind is how far
+	// a restored copy can be unnoticed.
+	keepEvery = time.Second
+	// sweepEvery and sweepStep keep expiry in short steps beside the traffic.
+	sweepEvery = 5 * time.Second
+	sweepStep  = 1000
+)
+
+// keep does what must be done beside the traffic: the acknowledged prefix and
+// the mark are written, expired records are swept.
+func (c *Consumer) keep(ctx context.Context, fail func(error)) {
+	tick := time.NewTicker(keepEvery)
+	defer tick.Stop()
+	var swept time.Time
+	var marked uint64
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		c.keepPrefix(ctx)
+		if info := c.cfg.Store.Info(); c.marked() && info.Sequence != marked {
+			err := c.pipeline.source.Mark(ctx, markOf(info))
+			var other *brokers.MarkError
+			switch {
+			case err == nil:
+				marked = info.Sequence
+				c.degraded("mark", nil)
+			case errors.As(err, &other):
+				fail(c.markError(err))
+				return
+			case ctx.Err() == nil:
+				c.degraded("mark", err)
+			}
+		}
+		if time.Since(swept) >= sweepEvery {
+			swept = time.Now()
+			c.sweep(ctx)
+		}
+	}
+}
+
+// lastMark writes the mark once more, so that the file of a consumer that was
+// stopped in order is known to its last write.
+func (c *Consumer) lastMark(ctx context.Context) {
+	if !c.marked() {
+		return
+	}
+	if err := c.pipeline.source.Mark(ctx, markOf(c.cfg.Store.Info())); err != nil {
+		c.log.Warn("store's mark could not be written at the end", "error", err)
+	}
+}
+
+func (c *Consumer) keepPrefix(ctx context.Context) {
+	floors, err := c.pipeline.source.Floors(ctx)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, brokers.ErrClosed) {
+			c.degraded("acknowledged prefix", err)
+		}
+		return
+	}
+	c.degraded("acknowledged prefix", nil)
+	positions := make([]dedup.Position, 0, len(floors))
+	for _, f := range floors {
+		if !f.Lane.Retry {
+			positions = append(positions, dedup.Position{Source: f.Lane.Source, Partition: f.Lane.Partition, Offset: f.Next})
+		}
+	}
+	c.pipeline.post(func() { c.pipeline.prefix(positions) })
+}
+
+// prefix puts positions that have moved into the next commit.
+func (p *pipeline) prefix(positions []dedup.Position) {
+	for _, at := range positions {
+		lane := dedup.Position{Source: at.Source, Partition: at.Partition}
+		if p.prefixed[lane] < at.Offset {
+			p.prefixed[lane] = at.Offset
+			p.prefixes = append(p.prefixes, at)
+		}
+	}
+}
+
+func (c *Consumer) sweep(ctx context.Context) {
+	for ctx.Err() == nil {
+		swept, err := c.cfg.Store.Sweep(ctx, sweepStep)
+		if err != nil {
+			if ctx.Err() == nil {
+				c.degraded("expiry", err)
+			}
+			return
+		}
+		c.degraded("expiry", nil)
+		if !swept.More {
+			return
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package consumer
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+)
+
+// maxResult is how many bytes of a result are kept with the record.
+const maxResult = 4 << 10
+
+var errCrashLoop = errors.New("the process died each time it ran this message with nothing beside it")
+
+// keep is what is stored of a result: itself, or its digest when it is large.
+func keep(r Result) (stored []byte, digest bool) {
+	if len(r) <= maxResult {
+		return r, false
+	}
+	sum := sha256.Sum256(r)
+	return sum[:], true
+}
+
+// position is where the message was first published, as far as is known.
+func (p *pipeline) position(t *task) dedup.Position {
+	if t.lane.Retry && t.record != nil && t.record.Source != (dedup.Position{}) {
+		return t.record.Source
+	}
+	return dedup.Position{Source: t.d.Lane.Source, Partition: t.d.Lane.Partition, Offset: t.d.Offset}
+}
+
+// noteKey is the key of a letter's note: whole, or the consumer alone.
+func (p *pipeline) noteKey(t *task) dedup.Key {
+	if t.bad != nil {
+		return dedup.Key{Consumer: p.cfg.Name}
+	}
+	return t.view.Key
+}
+
+// mail sends a task's letter on its way.
+func (p *pipeline) mail(t *task, note letterNote) {
+	t.phase, t.note = lettering, note
+	p.outbox = append(p.outbox, t)
+}
+
+// badLetter is for a delivery without a usable payload or key.
+func (p *pipeline) badLetter(t *task) {
+	reason := t.bad.reason
+	t.err, t.stack = p.redactError(t.bad), string(t.bad.stack)
+	p.mail(t, letterNote{id: p.idAt(t, reason), reason: string(reason)})
+}
+
+func (p *pipeline) tooOldLetter(t *task) {
+	t.err = errors.New("passed before, and its record has expired: a repeat cannot be told from a new message")
+	p.mail(t, letterNote{id: p.idAt(t, deadletter.ReasonTooOld), reason: string(deadletter.ReasonTooOld)})
+}
+
+func (p *pipeline) idAt(t *task, reason deadletter.Reason) string {
+	return deadletter.IDAt(p.cfg.Name, t.d.Lane.Source, t.d.Lane.Partition, t.d.Offset, reason)
+}
+
+func (p *pipeline) conflictLetter(t *task) {
+	t.err = fmt.Errorf("same key as a message at %s/%d/%d, other content", t.record.Source.Source, t.record.Source.Partition, t.record.Source.Offset)
+	p.log.Error("conflict: same key, other content", p.attrs(t, t.err)...)
+	id := deadletter.ConflictID(t.view.Key, t.opened, t.fp)
+	p.mail(t, letterNote{id: id, reason: string(deadletter.ReasonConflict), run: t.run, opened: t.opened, keyed: true})
+}
+
+// endLetter is for a claim that this process has just ended.
+func (p *pipeline) endLetter(t *task, state dedup.State) {
+	reason := deadletter.Reason(t.reason)
+	if state == dedup.InDoubt {
+		reason = deadletter.ReasonInDoubt
+	}
+	t.reason = string(reason)
+	p.log.Warn("dead letter", append(p.attrs(t, t.err), "reason", t.reason)...)
+	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, t.opened), reason: t.reason, run: t.run, opened: t.opened, keyed: true})
+}
+
+// owedLetter is for an outcome that an earlier process has recorded without
+// getting so far as its letter.
+func (p *pipeline) owedLetter(t *task) {
+	r := t.record
+	t.reason, t.err, t.stack = r.Reason, nil, r.Stack
+	if r.Error != "" {
+		t.err = &storedError{text: r.Error, typ: r.ErrorType}
+	}
+	p.log.Warn("dead letter, owed since an earlier run", append(p.attrs(t, t.err), "reason", r.Reason)...)
+	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened, keyed: true})
+}
+
+// letter is what is published for a task in phase lettering.
+func (p *pipeline) letter(t *task) deadletter.Letter {
+	text, typ, stack := errorTexts(t)
+	at := p.position(t)
+	l := deadletter.Letter{
+		ID: t.note.id, Consumer: p.cfg.Name, Reason: deadletter.Reason(t.note.reason),
+		Error: text, ErrorType: typ, Stack: stack,
+		Failures: int(t.failures), Crashes: int(t.crashes),
+		Run: t.note.run, AppVersion: p.cfg.AppVersion, Traceparent: t.view.Header("traceparent"),
+		Source: deadletter.Source{
+			Topic: t.d.Lane.Topic, Identity: at.Source, Subject: t.d.Subject,
+			Partition: at.Partition, Offset: at.Offset, JetStream: t.d.Subject != "", Time: t.d.Time,
+		},
+		BrokerKey: t.d.Key, Value: t.d.Value, Headers: t.view.Headers,
+	}
+	if t.bad == nil {
+		l.Key, l.Fingerprint = t.view.Key, t.fp
+	}
+	if r := t.record; r != nil {
+		l.FirstFailed, l.LastFailed = r.FirstFailed, r.LastFailed
+	}
+	if t.attempt != nil && t.failures > 0 {
+		l.LastFailed = t.began.Add(t.ran)
+		if l.FirstFailed.IsZero() {
+			l.FirstFailed = l.LastFailed
+		}
+	}
+	return l
+}
+
+// outgoing is what is published for a task in phase lettering or copying.
+func (p *pipeline) outgoing(t *task) brokers.Outgoing {
+	to := p.destinations(t)
+	switch {
+	case t.phase == copying:
+		return brokers.Outgoing{
+			Topic: to.Retry, Key: t.d.Key, Value: t.d.Value, Headers: t.view.Headers, Subject: t.d.Subject,
+			ID: fmt.Sprintf("%s-%d", deadletter.ID(t.view.Key, t.opened), t.fence),
+		}
+	case t.pointer:
+		return deadletter.Pointer(p.letter(t), to.DeadLetter)
+	}
+	return deadletter.Encode(p.letter(t), to.DeadLetter)
+}
+
+func (p *pipeline) destinations(t *task) brokers.Destinations {
+	return p.cfg.Broker.Destinations(p.cfg.Name, t.d.Lane.Topic)
+}
+
+// letterTrouble names what is degraded while a task cannot be published.
+func (p *pipeline) letterTrouble(t *task) string {
+	if t.phase == copying {
+		return "retry copies to " + p.destinations(t).Retry
+	}
+	return "letters to " + p.destinations(t).DeadLetter
+}
+
+// storedError is an error's text and type without the error: redacted, or read
+// from a record.
+type storedError struct{ text, typ string }
+
+func (e *storedError) Error() string { return e.text }
+
+// redact applies the configured function to what a handler returned.
+func (p *pipeline) redact(t *task) error {
+	if t.stack != "" {
+		t.stack = p.cfg.Redact(t.stack)
+	}
+	return p.redactError(t.err)
+}
+
+func (p *pipeline) redactError(err error) error {
+	if err == nil {
+		return nil
+	}
+	text := err.Error()
+	if redacted := p.cfg.Redact(text); redacted != text {
+		return &storedError{text: redacted, typ: errorType(err)}
+	}
+	return err
+}
+
+// errorType is the type of the error that the handler made, under our marks.
+func errorType(err error) string {
+	for {
+		switch e := err.(type) {
+		case *classified:
+			err = e.err
+		case *PanicError:
+			return fmt.Sprintf("panic(%T)", e.Value)
+		case *keyError:
+			err = e.err
+		case *storedError:
+			return e.typ
+		default:
+			return fmt.Sprintf("%T", err)
+		}
+	}
+}
+
+// errorTexts is what of a task's error goes into records and letters.
+func errorTexts(t *task) (text, typ, stack string) {
+	if t.err == nil {
+		return "", "", ""
+	}
+	return cutText(t.err.Error(), dedup.MaxError), cutText(errorType(t.err), dedup.MaxError), cutText(t.stack, dedup.MaxStack)
+}
+
+// cutText cuts at a rune's boundary.
+func cutText(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}
+
+// publishBackoff is the pause before the n-th repeat of a publish.
+func publishBackoff(n int) time.Duration {
+	return min(100*time.Millisecond<<min(n-1, 10), 30*time.Second)
+}

@@ -1,0 +1,281 @@
+package consumer
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/dedup"
+)
+
+// pipeline is the loop that every delivery goes through. One goroutine runs
+// rounds and owns every field that is not said to be shared.
+type pipeline struct {
+	cfg    *Config
+	routes []Route
+	store  dedup.Store
+	source brokers.Source
+	log    *slog.Logger
+	local  bool            // the store covers this process only
+	hard   context.Context // ends when the drain is over
+	base   context.Context // parent of the handlers' contexts
+	work   *workers
+	health *health // shared
+
+	// Shared with the receiver, the publisher and the source's callbacks.
+	in struct {
+		sync.Mutex
+		tasks [][]task
+		calls []func()
+	}
+	wake  chan struct{} // something came in
+	room  *budget
+	moved atomic.Int64 // when the loop last moved, for liveness
+
+	now      time.Time
+	timer    *time.Timer
+	finish   []*task // scratch: finished tasks of this round
+	lanes    map[*brokers.Lane]*lane
+	lastLane *lane
+	chains   map[uint64]*task // by ordering key: its last task
+	wanted   []*task          // to be claimed, in order
+	parked   parkedHeap
+	owned    []*task // claims that are held
+	readied  []*task // owned, to be handed to the workers
+	handed   int     // handed over and not started, as last seen
+	busy     int     // running, as last seen
+	ahead    int     // bound on readied + handed
+	active   int     // tasks that something outside is being done for
+	breaker  *breaker
+
+	suspects    []*task // owned, must run alone
+	alone       *task   // runs alone, or is about to
+	aloneAsked  bool    // its mark is to be written
+	aloneMarked bool    // its mark is durable: it may be handed over
+
+	ends       []*task // outcome decided
+	notes      []*task // letter confirmed
+	prefixes   []dedup.Position
+	tokens     []dedup.Token
+	outbox     []*task // letters and copies to publish
+	publishing int     // batches under way
+	acks       []*task
+	settled    []*brokers.Delivery // scratch
+
+	ops, spareOps       []dedup.Op // of this round's commit
+	owners, spareOwners []*task
+	storeTries          int
+	storeRetryAt        time.Time
+	opsSent             time.Time // the first try of this commit
+	renewalDue          time.Time
+	superviseDue        time.Time
+	claimedAt           time.Time
+
+	freedCount, freedBytes int // since the receiver was told
+	decisions              []Decision
+	prefixed               map[dedup.Position]int64 // what was last put into a commit
+	sample                 *task                    // the first with a key, until the greeting
+	greetBy                time.Time                // zero: done
+	full                   bool                     // the store took no new key
+	stopping               bool
+	stopped                bool
+}
+
+// post runs f in the loop's goroutine, soon.
+func (p *pipeline) post(f func()) {
+	p.in.Lock()
+	p.in.calls = append(p.in.calls, f)
+	p.in.Unlock()
+	p.ring()
+}
+
+// deliver hands the receiver's tasks to the loop.
+func (p *pipeline) deliver(tasks []task) {
+	p.in.Lock()
+	p.in.tasks = append(p.in.tasks, tasks)
+	p.in.Unlock()
+	p.ring()
+}
+
+func (p *pipeline) ring() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// run turns until the pipeline is stopped and everything is settled, or until
+// the drain is over.
+func (p *pipeline) run() {
+	for !p.stopped {
+		p.round()
+	}
+}
+
+// gather waits for something to do and takes it in.
+func (p *pipeline) gather() {
+	for {
+		if p.hard.Err() != nil {
+			p.stopped = true
+			return
+		}
+		p.in.Lock()
+		tasks, calls := p.in.tasks, p.in.calls
+		p.in.tasks, p.in.calls = nil, nil
+		p.in.Unlock()
+		p.finish, p.handed, p.busy = p.work.take(p.finish[:0])
+		p.now = time.Now()
+		p.moved.Store(p.now.UnixNano())
+		for _, f := range calls {
+			f()
+		}
+		for _, batch := range tasks {
+			p.arrive(batch)
+		}
+		for _, t := range p.finish {
+			p.finished(t)
+		}
+		if len(tasks)+len(calls)+len(p.finish) > 0 || p.hasWork() {
+			clear(p.finish)
+			return
+		}
+		wait := p.idle()
+		if wait <= 0 {
+			return
+		}
+		p.timer.Reset(wait)
+		select {
+		case <-p.wake:
+		case <-p.timer.C:
+		case <-p.hard.Done():
+			p.stopped = true
+			return
+		}
+	}
+}
+
+// hasWork says that a round has something to do without being told.
+func (p *pipeline) hasWork() bool {
+	if len(p.acks) > 0 || len(p.outbox) > 0 && p.publishing < maxPublishing {
+		return true
+	}
+	if p.now.Before(p.storeRetryAt) {
+		return false
+	}
+	return len(p.ops)+len(p.ends)+len(p.notes)+len(p.prefixes) > 0 ||
+		p.aloneDue() || len(p.wanted) > 0 && p.claimRoom() > 0 || p.startRoom() > 0 || p.aloneReady()
+}
+
+// idle is how long the loop may wait when it is told of nothing.
+func (p *pipeline) idle() time.Duration {
+	until := p.superviseDue
+	earlier := func(t time.Time) {
+		if t.Before(until) {
+			until = t
+		}
+	}
+	if len(p.parked) > 0 {
+		earlier(p.parked[0].due)
+	}
+	if p.storeTries > 0 {
+		earlier(p.storeRetryAt)
+	}
+	if _, wait := p.breaker.admit(p.now); wait > 0 {
+		earlier(p.now.Add(wait))
+	}
+	wait := until.Sub(p.now)
+	if p.handed > 0 {
+		// Workers that are quick do not ring for each task.
+		wait = min(wait, time.Millisecond)
+	}
+	return wait
+}
+
+// startRoom is how many more handlers may be started now.
+func (p *pipeline) startRoom() int {
+	if p.stopping || p.storeTries > 0 || len(p.suspects) > 0 || p.alone != nil {
+		return 0
+	}
+	n, _ := p.breaker.admit(p.now)
+	return min(len(p.readied), n)
+}
+
+// dispatch hands what may start to the workers.
+func (p *pipeline) dispatch() {
+	if p.aloneReady() {
+		t := p.alone
+		p.aloneMarked = false
+		p.start(t)
+		p.work.hand([]*task{t})
+		p.handed++
+		return
+	}
+	n := p.startRoom()
+	if n <= 0 {
+		return
+	}
+	for _, t := range p.readied[:n] {
+		p.start(t)
+	}
+	p.work.hand(p.readied[:n])
+	rest := copy(p.readied, p.readied[n:])
+	clear(p.readied[rest:])
+	p.readied = p.readied[:rest]
+	p.handed += n
+}
+
+// start makes the context in which a task's handler runs.
+func (p *pipeline) start(t *task) {
+	t.view.Topic, t.view.Partition, t.view.Offset = t.d.Lane.Topic, t.d.Lane.Partition, t.d.Offset
+	if t.lane.Retry && t.record != nil && t.record.Source != (dedup.Position{}) {
+		t.view.Partition, t.view.Offset = t.record.Source.Partition, t.record.Source.Offset
+	}
+	t.phase, t.epoch = running, p.breaker.start()
+	t.attempt = &attempt{
+		parent: p.base, enlisted: dedup.NewEnlistment(p.store),
+		op: Operation{
+			Key: t.view.Key, Run: t.run, Failures: t.failures, Fence: t.fence, opened: t.opened,
+			Topic: t.view.Topic, Partition: t.view.Partition, Offset: t.view.Offset,
+		},
+	}
+}
+
+// acquired decides how an owned task is to run.
+func (p *pipeline) acquired(t *task) {
+	t.phase = ready
+	switch {
+	case t.lane.ended || p.stopping:
+		p.giveBack(t)
+	case t.crashes >= suspectCrashes:
+		p.suspects = append(p.suspects, t)
+	default:
+		p.readied = append(p.readied, t)
+	}
+}
+
+// giveBack releases a claim whose handler has not started.
+func (p *pipeline) giveBack(t *task) {
+	t.outcome, t.wait, t.err, t.reason = dedup.Release, 0, nil, ""
+	t.phase, p.ends = ending, append(p.ends, t)
+}
+
+// report tells the observer and the receiver what this round has done.
+func (p *pipeline) report() {
+	p.balance()
+	p.greet()
+	if p.freedCount > 0 {
+		p.room.free(p.freedCount, p.freedBytes)
+		p.freedCount, p.freedBytes = 0, 0
+	}
+	if len(p.decisions) > 0 {
+		p.cfg.Observer(p.decisions)
+		clear(p.decisions)
+		p.decisions = p.decisions[:0]
+	}
+	if p.stopping && p.active == 0 {
+		p.stopped = true
+	}
+}

@@ -1,0 +1,188 @@
+package consumer
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+)
+
+// arrive takes in what the receiver has read: each task is wanted at once, or
+// queues behind the last one of its ordering key.
+func (p *pipeline) arrive(tasks []task) {
+	for i := range tasks {
+		t := &tasks[i]
+		l := p.laneOf(t.d.Lane)
+		t.lane = l
+		l.unfinished++
+		if l.ended {
+			p.drop(t)
+			continue
+		}
+		if t.bad != nil {
+			p.enter(t)
+			p.badLetter(t)
+			continue
+		}
+		if !p.greetBy.IsZero() && p.sample == nil {
+			p.sample = t
+		}
+		if t.order != 0 {
+			last := p.chains[t.order]
+			p.chains[t.order] = t
+			if last != nil {
+				t.phase, last.next = queued, t
+				continue
+			}
+		}
+		p.want(t)
+	}
+}
+
+// want puts a task among those to be claimed.
+func (p *pipeline) want(t *task) {
+	if t.lane.ended {
+		p.drop(t)
+		return
+	}
+	t.phase = pending
+	p.wanted = append(p.wanted, t)
+}
+
+// advance lets the next task of the same ordering key go on, once.
+func (p *pipeline) advance(t *task) {
+	if t.order == 0 {
+		return
+	}
+	order, next := t.order, t.next
+	t.order, t.next = 0, nil
+	for next != nil && next.lane.ended {
+		after := next.next
+		next.order, next.next = 0, nil
+		p.forget(next)
+		next = after
+	}
+	if next == nil {
+		delete(p.chains, order)
+		return
+	}
+	p.want(next)
+}
+
+// drop forgets a task without settling it: its lane ended, and the message
+// belongs to the next owner.
+func (p *pipeline) drop(t *task) {
+	p.advance(t)
+	p.forget(t)
+}
+
+// forget takes a task off the counts.
+func (p *pipeline) forget(t *task) {
+	t.phase = gone
+	t.lane.unfinished--
+	p.freedCount++
+	p.freedBytes += t.size
+}
+
+// enter and leave keep count of tasks that something outside is being done
+// for: a lane is drained when it has none.
+func (p *pipeline) enter(t *task) {
+	t.lane.active++
+	p.active++
+}
+
+func (p *pipeline) leave(t *task) {
+	t.lane.active--
+	p.active--
+}
+
+func (p *pipeline) laneOf(l *brokers.Lane) *lane {
+	if p.lastLane != nil && p.lastLane.Lane == l {
+		return p.lastLane
+	}
+	known := p.lanes[l]
+	if known == nil {
+		known = &lane{Lane: l}
+		p.lanes[l] = known
+	}
+	p.lastLane = known
+	return known
+}
+
+// balance is asked once a round. It keeps one lane whose tasks all wait from filling the bound on
+// unfinished deliveries: it is paused while it holds more than half of it and
+// others have deliveries to give.
+func (p *pipeline) balance() {
+	if len(p.lanes) < 2 || p.stopping {
+		return
+	}
+	limit := p.cfg.Unfinished.Messages
+	for _, l := range p.lanes {
+		pause := l.paused
+		switch {
+		case l.ended:
+			continue
+		case l.unfinished > limit/2:
+			pause = true
+		case l.unfinished < limit/4:
+			pause = false
+		}
+		if pause != l.paused {
+			l.paused = pause
+			p.source.Pause(l.Lane, pause)
+		}
+	}
+}
+
+// endLane stops work on a lane: what has not started goes back, what runs may
+// finish until cancelAt.
+func (p *pipeline) endLane(l *lane, cancelAt time.Time) {
+	if l.ended {
+		return
+	}
+	l.ended, l.cancelAt = true, cancelAt
+	wanted := p.wanted
+	p.wanted = nil // dropping one may make its successor wanted
+	for _, t := range wanted {
+		if t.lane == l {
+			p.drop(t)
+		} else {
+			p.wanted = append(p.wanted, t)
+		}
+	}
+	parked := p.parked
+	p.parked = nil
+	for _, t := range parked {
+		switch {
+		case t.lane != l:
+			p.repark(t)
+		case t.phase == lettering, t.phase == copying:
+			// Its outcome is durable; its letter goes on being tried while
+			// the lane drains.
+			p.repark(t)
+		default:
+			p.drop(t)
+		}
+	}
+	keep := func(t *task) bool {
+		if t.lane != l {
+			return true
+		}
+		p.giveBack(t)
+		return false
+	}
+	p.retract()
+	p.readied = filter(p.readied, keep)
+	p.suspects = filter(p.suspects, keep)
+	p.aloneBack(l)
+}
+
+func filter(tasks []*task, keep func(*task) bool) []*task {
+	kept := tasks[:0]
+	for _, t := range tasks {
+		if keep(t) {
+			kept = append(kept, t)
+		}
+	}
+	clear(tasks[len(kept):])
+	return kept
+}

@@ -1,0 +1,71 @@
+package consumer
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+)
+
+// supervise looks after what runs: handlers that hang, lanes whose time to
+// finish is over, leases that ran out while the store was away.
+func (p *pipeline) supervise() {
+	if p.now.Before(p.superviseDue) {
+		return
+	}
+	p.superviseDue = p.now.Add(time.Second)
+	if p.busy > 0 || p.active > 0 {
+		p.superviseDue = p.now.Add(50 * time.Millisecond)
+	}
+	var abandoned []*brokers.Delivery
+	hung := 0
+	p.work.each(func(t *task) {
+		if limit := 2 * t.route.Timeout; p.now.Sub(t.began) > limit {
+			hung++
+			if !t.hung {
+				t.hung = true
+				p.breaker.record(t.epoch, t.hash, int(t.failures), provesDown, p.now)
+				abandoned = append(abandoned, t.d)
+				p.log.Error("handler hangs: it has outlived twice its timeout, its lease is no longer renewed", append(p.attrs(t, nil), "timeout", t.route.Timeout)...)
+			}
+		}
+		if t.lane.ended && !p.now.Before(t.lane.cancelAt) {
+			cause := ErrLaneLost
+			if p.stopping {
+				cause = ErrShutdown
+			}
+			t.attempt.end(cause)
+		}
+	})
+	p.health.hung(hung)
+	if len(abandoned) > 0 {
+		p.source.Abandon(abandoned)
+	}
+	if p.storeTries > 0 && !p.local {
+		p.lapse()
+	}
+	for key, l := range p.lanes {
+		// Kept for a while, so that a late batch of it is still known as ended.
+		if l.ended && l.unfinished == 0 && p.now.Sub(l.cancelAt) > time.Minute {
+			delete(p.lanes, key)
+		}
+	}
+	if state, _ := p.breaker.status(); state == breakerClosed {
+		p.restore("breaker")
+	} else {
+		p.degrade("breaker", errBreakerOpen)
+	}
+}
+
+// lapse cuts short what ran past its lease while it could not be renewed:
+// another process may claim the key now.
+func (p *pipeline) lapse() {
+	var over []*task
+	for _, t := range p.owned {
+		if p.now.After(t.leaseEnd) && (t.phase == ready || t.phase == running) {
+			over = append(over, t)
+		}
+	}
+	for _, t := range over {
+		p.loseLease(t)
+	}
+}
