@@ -24,7 +24,7 @@ type attempt struct {
 	parent   context.Context
 	deadline time.Time
 	op       Operation
-	enlisted *dedup.Enlistment
+	enlisted dedup.Enlistment
 
 	mu     sync.Mutex
 	std    context.Context
@@ -43,7 +43,7 @@ func (a *attempt) Value(key any) any {
 	case any(operationKey{}):
 		return &a.op
 	case dedup.EnlistmentKey():
-		return a.enlisted
+		return &a.enlisted
 	}
 	// context.Cause and derived contexts look for the standard type by a
 	// private key, so everything else is answered by a standard one.

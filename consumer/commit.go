@@ -71,14 +71,14 @@ func (p *pipeline) endOp(t *task) dedup.Op {
 // early only waits, and dies with its neighbours if the process does.
 func (p *pipeline) collectClaims() {
 	room := p.claimRoom()
-	n := min(len(p.wanted), room)
+	n := min(p.wanted.len(), room)
 	if n <= 0 {
 		return
 	}
 	p.random(n)
-	for i, t := range p.wanted[:n] {
+	p.wanted.take(n, func(t *task) {
 		t.phase = claiming
-		t.token = p.tokens[i]
+		t.token, p.tokens = p.tokens[0], p.tokens[1:]
 		t.copied, t.pointer, t.hung, t.err, t.stack, t.result, t.attempt = false, false, false, nil, "", nil, nil
 		p.enter(t)
 		op := dedup.Op{
@@ -89,11 +89,7 @@ func (p *pipeline) collectClaims() {
 			op.Position = p.position(t)
 		}
 		p.add(t, op)
-	}
-	rest := copy(p.wanted, p.wanted[n:])
-	clear(p.wanted[rest:])
-	p.wanted = p.wanted[:rest]
-	p.claimedAt = p.now
+	})
 }
 
 // claimRoom is how many tasks may be claimed now.
@@ -110,7 +106,7 @@ func (p *pipeline) claimRoom() int {
 // while they leave much over.
 func (p *pipeline) adapt() {
 	switch {
-	case p.handed == 0 && len(p.readied) == 0 && len(p.wanted) > 0:
+	case p.handed == 0 && len(p.readied) == 0 && p.wanted.len() > 0:
 		p.ahead = min(p.ahead*2, p.cfg.Unfinished.Messages)
 	case p.handed > p.ahead/2:
 		p.ahead = max(p.ahead/2, 2*p.cfg.Workers)

@@ -41,7 +41,7 @@ type pipeline struct {
 	lanes    map[*brokers.Lane]*lane
 	lastLane *lane
 	chains   map[uint64]*task // by ordering key: its last task
-	wanted   []*task          // to be claimed, in order
+	wanted   queue            // to be claimed, in order
 	parked   parkedHeap
 	owned    []*task // claims that are held
 	readied  []*task // owned, to be handed to the workers
@@ -72,7 +72,6 @@ type pipeline struct {
 	opsSent             time.Time // the first try of this commit
 	renewalDue          time.Time
 	superviseDue        time.Time
-	claimedAt           time.Time
 
 	freedCount, freedBytes int // since the receiver was told
 	decisions              []Decision
@@ -166,7 +165,7 @@ func (p *pipeline) hasWork() bool {
 		return false
 	}
 	return len(p.ops)+len(p.ends)+len(p.notes)+len(p.prefixes) > 0 ||
-		p.aloneDue() || len(p.wanted) > 0 && p.claimRoom() > 0 || p.startRoom() > 0 || p.aloneReady()
+		p.aloneDue() || p.wanted.len() > 0 && p.claimRoom() > 0 || p.startRoom() > 0 || p.aloneReady()
 }
 
 // idle is how long the loop may wait when it is told of nothing.
@@ -235,7 +234,7 @@ func (p *pipeline) start(t *task) {
 	}
 	t.phase, t.epoch = running, p.breaker.start()
 	t.attempt = &attempt{
-		parent: p.base, enlisted: dedup.NewEnlistment(p.store),
+		parent: p.base, enlisted: *dedup.NewEnlistment(p.store),
 		op: Operation{
 			Key: t.view.Key, Run: t.run, Failures: t.failures, Fence: t.fence, opened: t.opened,
 			Topic: t.view.Topic, Partition: t.view.Partition, Offset: t.view.Offset,

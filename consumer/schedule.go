@@ -45,7 +45,7 @@ func (p *pipeline) want(t *task) {
 		return
 	}
 	t.phase = pending
-	p.wanted = append(p.wanted, t)
+	p.wanted.push(t)
 }
 
 // advance lets the next task of the same ordering key go on, once.
@@ -140,13 +140,11 @@ func (p *pipeline) endLane(l *lane, cancelAt time.Time) {
 		return
 	}
 	l.ended, l.cancelAt = true, cancelAt
-	wanted := p.wanted
-	p.wanted = nil // dropping one may make its successor wanted
-	for _, t := range wanted {
+	for _, t := range p.wanted.drain() { // dropping one may make its successor wanted
 		if t.lane == l {
 			p.drop(t)
 		} else {
-			p.wanted = append(p.wanted, t)
+			p.wanted.push(t)
 		}
 	}
 	parked := p.parked
