@@ -1,0 +1,393 @@
+package boltstore
+
+import (
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/onceward/onceward/dedup"
+	bolt "go.etcd.io/bbolt"
+)
+
+// batch is one commit in the making. What it changes outside the transaction
+// is copies, which the store takes over when the commit has happened; see
+// Store.install.
+type batch struct {
+	s        *Store
+	tx       *bolt.Tx
+	top, log *bolt.Bucket
+	now      time.Time
+	state    state
+	words    *dictionary // the store's own: words added are cut when the commit fails
+	segments map[uint32]*openSegment
+	prefixes map[lane]int64
+	dropped  []uint32 // segments
+	added    int      // keys that had no record before
+	dirty    bool
+	key      [4]byte
+
+	// What was looked up in the dictionary last: mostly the same again.
+	lastWindow     time.Duration
+	lastClass      uint32
+	lastSource     string
+	lastSourceWord uint32
+}
+
+// openSegment is a segment as this commit leaves it.
+type openSegment struct {
+	segment
+	bucket *bolt.Bucket
+	old    *segment // as committed; nil when it is new
+	dirty  bool
+}
+
+// held is a record that this commit has looked at.
+type held struct {
+	rec   dedup.Record
+	h     hash
+	route uint32
+	base  place // of its newest entry as committed; 0: it has none
+	at    place // the same as this commit leaves it
+	moved bool  // this commit has written an entry of it
+	next  *held // another key with the same hash
+}
+
+// scratch is memory that batches hand on to each other.
+type scratch struct {
+	held   []held
+	byHash map[hash]*held
+	moved  []*held
+	row    []byte
+}
+
+// keptHeld bounds what scratch keeps: a record is 0.7 KB here.
+const keptHeld = 1 << 10
+
+func (c *scratch) reset() {
+	if len(c.held) > keptHeld {
+		*c = scratch{}
+	}
+	clear(c.held)
+	c.held, c.moved = c.held[:0], c.moved[:0]
+	if c.byHash == nil {
+		c.byHash = make(map[hash]*held)
+	}
+	clear(c.byHash)
+}
+
+func (c *scratch) one() *held {
+	if len(c.held) == cap(c.held) {
+		// The old ones stay where they are.
+		c.held = make([]held, 0, max(64, 2*cap(c.held)))
+	}
+	c.held = c.held[:len(c.held)+1]
+	return &c.held[len(c.held)-1]
+}
+
+func (s *Store) begin(tx *bolt.Tx) (*batch, error) {
+	s.arena.reset()
+	s.scratch.reset()
+	b := &batch{
+		s: s, tx: tx, now: s.clock.now(), state: s.state, words: s.dict, segments: make(map[uint32]*openSegment, 4),
+		top: tx.Bucket(bucketTop),
+	}
+	if b.top != nil {
+		b.log = b.top.Bucket(bucketLog)
+	}
+	if b.log == nil {
+		return nil, s.damaged("its tables are gone")
+	}
+	return b, nil
+}
+
+// segment returns a segment as of now; nil when there is none.
+func (b *batch) segment(no uint32) *openSegment {
+	if g := b.segments[no]; g != nil {
+		return g
+	}
+	old := b.s.segments[no]
+	if old == nil {
+		return nil
+	}
+	g := &openSegment{segment: *old, old: old, bucket: b.log.Bucket(segmentKey(no))}
+	if g.bucket == nil {
+		return nil
+	}
+	g.bucket.FillPercent = 1 // keys only grow, so pages can be full
+	b.segments[no] = g
+	return g
+}
+
+// open returns the segment that takes the next entry of a class.
+func (b *batch) open(class uint32) (*openSegment, error) {
+	if no := b.s.current[class]; no != 0 {
+		g := b.segment(no)
+		if g == nil {
+			return nil, b.s.damaged(fmt.Sprintf("segment %d is gone", no))
+		}
+		aged := class != 0 && b.now.Sub(time.Unix(0, g.base)) >= period(b.words.classWindow(class))
+		if !g.closed && g.count < maxEntries && !aged {
+			return g, nil
+		}
+		g.closed, g.dirty = true, true
+	}
+	no := b.state.segment
+	bucket, err := b.log.CreateBucket(segmentKey(no))
+	if err != nil {
+		return nil, fmt.Errorf("begin a segment: %w", err)
+	}
+	bucket.FillPercent = 1
+	g := &openSegment{
+		segment: segment{no: no, class: class, seq: b.state.seq, base: b.now.UnixNano()}, bucket: bucket, dirty: true,
+	}
+	b.state.segment++
+	b.segments[no] = g
+	b.s.current[class] = no
+	return g, nil
+}
+
+func (b *batch) numbered(n uint32) []byte {
+	binary.BigEndian.PutUint32(b.key[:], n)
+	return b.key[:]
+}
+
+// locate finds a key's record, or makes an absent one.
+func (b *batch) locate(key *dedup.Key) (*held, error) {
+	c := &b.s.scratch
+	h, route := b.words.hashOf(b.state.secret, key)
+	first := c.byHash[h]
+	for x := first; x != nil; x = x.next {
+		if x.rec.Key == *key {
+			return x, nil
+		}
+	}
+	x := c.one()
+	x.h, x.route, x.next, x.rec.Key = h, route, first, *key
+	c.byHash[h] = x
+	var buf [4]place
+	for _, at := range b.s.index.find(h, buf[:0]) {
+		e, g, err := b.entry(at)
+		if err != nil {
+			return nil, err
+		}
+		if !e.is(key, b.words) {
+			continue // another key with this hash
+		}
+		if err := e.record(&x.rec, g.base, b.words); err != nil {
+			return nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
+		}
+		x.rec.Live = b.s.live(&x.rec, e.seq, b.now)
+		x.base, x.at = at, at
+		break
+	}
+	return x, nil
+}
+
+// live says whether a record's lease runs: begun since the file was opened, and
+// not over by the store's clock.
+func (s *Store) live(r *dedup.Record, seq uint64, now time.Time) bool {
+	return r.State == dedup.InProgress && r.Live && seq >= s.session && now.Before(r.LeaseUntil)
+}
+
+// entry reads the entry at a place.
+func (b *batch) entry(at place) (e entry, g *openSegment, err error) {
+	g = b.segment(at.segment())
+	if g == nil {
+		return e, nil, b.s.damaged(fmt.Sprintf("segment %d is gone", at.segment()))
+	}
+	row := g.bucket.Get(b.numbered(at.n()))
+	if row == nil {
+		return e, nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", at.segment(), at.n()))
+	}
+	if e, _, err = parse(row, &g.segment, at); err != nil {
+		return e, nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
+	}
+	return e, g, nil
+}
+
+// write appends what has become of x.
+func (b *batch) write(x *held) error {
+	gone := x.rec.State == dedup.Absent
+	if gone && x.at == 0 {
+		return nil
+	}
+	class := uint32(0)
+	if x.at != 0 {
+		class = b.segment(x.at.segment()).class
+	}
+	if !gone {
+		want, err := b.class(&x.rec)
+		if err != nil {
+			return err
+		}
+		if x.at != 0 && want != class {
+			// Its entries in the old class end here: each class is dropped at
+			// its own pace.
+			if err := b.append(x, class, entryGone); err != nil {
+				return err
+			}
+		}
+		class = want
+	}
+	kind := entryRecord
+	if gone {
+		kind = entryGone
+	}
+	return b.append(x, class, kind)
+}
+
+func (b *batch) append(x *held, class uint32, kind entryKind) error {
+	g, err := b.open(class)
+	if err != nil {
+		return err
+	}
+	if x.route == 0 {
+		if x.route, err = b.word(routeWord(x.rec.Key.Consumer, x.rec.Key.Scope)); err != nil {
+			return err
+		}
+	}
+	at := placeOf(g.no, g.count)
+	row := appendEntry(b.s.scratch.row[:0], kind, &g.segment, b.state.seq, x.at, x.route, &x.rec.Key)
+	if kind == entryRecord {
+		source, err := b.source(x.rec.Source.Source)
+		if err != nil {
+			return err
+		}
+		row = appendRecord(row, &x.rec, g.base, source, b.window(x.rec.Window))
+	}
+	row = sealEntry(row, 0, at)
+	b.s.scratch.row = row
+	if err := g.bucket.Put(b.numbered(g.count), b.s.arena.keep(row)); err != nil {
+		return fmt.Errorf("append an entry: %w", err)
+	}
+	g.link(binary.LittleEndian.Uint32(row[len(row)-sumSize:]))
+	g.dirty, b.dirty = true, true
+	b.state.seq++
+	b.move(x)
+	if x.at = at; kind == entryGone {
+		x.at = 0
+	}
+	return nil
+}
+
+// move has the index follow x when the commit has happened.
+func (b *batch) move(x *held) {
+	if x.moved {
+		return
+	}
+	x.moved = true
+	b.s.scratch.moved = append(b.s.scratch.moved, x)
+	if x.base == 0 {
+		b.added++
+	}
+}
+
+// class is where a record's entries go.
+func (b *batch) class(r *dedup.Record) (uint32, error) {
+	w := r.Window
+	if w <= 0 || r.State == dedup.Tombstone {
+		return 0, nil
+	}
+	if w == b.lastWindow {
+		return b.lastClass, nil
+	}
+	word := windowWord(w)
+	if b.words.places[string(word)] == 0 && b.words.windows >= maxWindows {
+		word = windowWord(rounded(w))
+	}
+	class, err := b.word(word)
+	b.lastWindow, b.lastClass = w, class
+	return class, err
+}
+
+// window is the place of a window in the dictionary, 0 where it is not there.
+func (b *batch) window(w time.Duration) uint32 {
+	if w == b.lastWindow && b.words.classWindow(b.lastClass) == w {
+		return b.lastClass
+	}
+	return b.words.places[string(windowWord(w))]
+}
+
+func (b *batch) source(name string) (n uint32, err error) {
+	if name == "" {
+		return 0, nil
+	}
+	if name == b.lastSource {
+		return b.lastSourceWord, nil
+	}
+	n, err = b.word(sourceWord(name))
+	b.lastSource, b.lastSourceWord = name, n
+	return n, err
+}
+
+// word returns the number of a word, giving it one if there is room.
+func (b *batch) word(w []byte) (uint32, error) {
+	if n := b.words.places[string(w)]; n != 0 {
+		return n, nil
+	}
+	switch {
+	case len(b.words.words) >= maxWords && w[0] != wordWindow:
+		return 0, nil
+	case len(w) > maxWord:
+		return 0, nil
+	}
+	if err := b.words.add(b.state.secret, w); err != nil {
+		return 0, err
+	}
+	n := uint32(len(b.words.words))
+	return n, b.put(bucketDictionary, tableDictionary, binary.BigEndian.AppendUint32(nil, n), append([]byte(nil), w...))
+}
+
+// maxWord is more than any consumer and scope, or a source, have.
+const maxWord = 2 << 10
+
+// put seals a row and stores it in one of the small tables; nil removes it.
+func (b *batch) put(bucket []byte, table byte, key, row []byte) error {
+	if row != nil {
+		row = seal(row, 0, table, key)
+	}
+	return b.putSealed(bucket, table, key, row)
+}
+
+func (b *batch) putSealed(bucket []byte, table byte, key, row []byte) error {
+	t := b.top.Bucket(bucket)
+	if t == nil {
+		return b.s.damaged(fmt.Sprintf("table %q is gone", bucket))
+	}
+	tally := b.state.tally(table)
+	if old := t.Get(key); old != nil {
+		_, sum, err := unseal(old, table, key)
+		if err != nil {
+			return b.s.damaged(fmt.Sprintf("table %q, row %x: %v", bucket, key, err))
+		}
+		tally.cut(sum)
+	} else if row == nil {
+		return nil
+	}
+	b.dirty = true
+	if row == nil {
+		return t.Delete(key)
+	}
+	tally.put(binary.LittleEndian.Uint32(row[len(row)-sumSize:]))
+	return t.Put(key, row)
+}
+
+// finish writes what the entries changed around them. The state comes last
+// because it sums up the rest.
+func (b *batch) finish() error {
+	for _, g := range b.segments { // those dropped are not dirty
+		if !g.dirty {
+			continue
+		}
+		if err := b.putSealed(bucketSegments, tableSegments, segmentKey(g.no), g.row()); err != nil {
+			return err
+		}
+	}
+	b.state.commits++
+	b.state.clock = max(b.state.clock, b.now.UnixNano())
+	t := b.top.Bucket(bucketState)
+	if t == nil {
+		return b.s.damaged("its state is gone")
+	}
+	return t.Put(keyState, b.state.row())
+}

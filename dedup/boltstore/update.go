@@ -1,0 +1,109 @@
+package boltstore
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/onceward/onceward/dedup"
+	bolt "go.etcd.io/bbolt"
+)
+
+// errNothing rolls a commit back that has nothing to write.
+var errNothing = errors.New("nothing to commit")
+
+// update makes one commit of what f does. With turn.
+//
+// The file comes first: only when bbolt says that the commit is on disk do the
+// index and all else in memory follow. If we crash between the two, opening
+// reads the file. If the commit fails, nothing in memory has changed, and
+// whether the file has is found out by looking at it; see failed.
+func (s *Store) update(f func(*batch) error) error {
+	var b *batch
+	words := len(s.dict.words)
+	err := s.guard(func() error {
+		return s.db.Update(func(tx *bolt.Tx) (err error) {
+			if b, err = s.begin(tx); err != nil {
+				return err
+			}
+			if err = f(b); err != nil {
+				return err
+			}
+			if !b.dirty {
+				return errNothing
+			}
+			return b.finish()
+		})
+	})
+	if err == nil {
+		s.install(b)
+		return nil
+	}
+	s.dict.cut(words)
+	s.current = newestOf(s.segments)
+	var damage *dedup.DamagedError
+	var work *workError
+	switch {
+	case errors.Is(err, errNothing):
+		return nil
+	case errors.As(err, &damage):
+		return s.breaks(damage)
+	case errors.As(err, &work):
+		return err
+	}
+	return s.failed(err)
+}
+
+// install takes over what a commit has changed.
+func (s *Store) install(b *batch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, x := range s.scratch.moved {
+		s.index.move(x.h, x.base, x.at)
+	}
+	for _, g := range b.segments {
+		if g.dirty {
+			committed := g.segment
+			s.segments[g.no] = &committed
+		}
+	}
+	for _, no := range b.dropped {
+		delete(s.segments, no)
+	}
+	for l, offset := range b.prefixes {
+		s.prefixes[l] = offset
+	}
+	s.state = b.state
+	s.commit++
+	s.info.Sequence = b.state.commits
+	s.words = s.dict.snapshot()
+}
+
+func (d *dictionary) snapshot() *dictionary {
+	return &dictionary{words: d.words[:len(d.words):len(d.words)]}
+}
+
+// newestOf is the segment of each class that takes its next entries.
+func newestOf(segments map[uint32]*segment) map[uint32]uint32 {
+	current := make(map[uint32]uint32)
+	for no, g := range segments {
+		current[g.class] = max(current[g.class], no)
+	}
+	return current
+}
+
+// failed finds out what an unsuccessful commit has left behind. Where the file
+// is as it was before, the store goes on with it. Otherwise, such as after a
+// sync that failed behind the meta page, nobody knows what the disk holds, and
+// the next call reads all of it again.
+func (s *Store) failed(err error) error {
+	unchanged := false
+	if metas, e := s.file.metas(); e == nil {
+		m := newest(&metas)
+		unchanged = m != nil && m.commit == s.commit
+	}
+	if !unchanged {
+		s.stale = err
+	}
+	s.log.Error("commit failed", "store", s.path, "error", err, "read_again", !unchanged)
+	return fmt.Errorf("%s: commit: %w", s.path, err)
+}
