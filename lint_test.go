@@ -238,10 +238,15 @@ func TestNoTestIsSkipped(t *testing.T) {
 }
 
 // A sleep either waits too long or not long enough. In a synctest bubble it
-// costs nothing, and in a loop it is the pause of a poll.
+// costs nothing, and in a loop it is the pause of a poll. The bubble may be
+// opened in another file of the package.
 func TestNoTestSleepsInRealTime(t *testing.T) {
+	bubbles := map[string]bool{}
 	for _, s := range sources(t) {
-		if !s.test() || s.imports("testing/synctest") {
+		bubbles[filepath.Dir(s.path)] = bubbles[filepath.Dir(s.path)] || s.imports("testing/synctest")
+	}
+	for _, s := range sources(t) {
+		if !s.test() || bubbles[filepath.Dir(s.path)] {
 			continue
 		}
 		var stack []ast.Node
