@@ -1,0 +1,57 @@
+package natsbroker
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+)
+
+// floor is what the server last said of a durable's position.
+type floor struct {
+	mu   sync.Mutex // held while the server is asked
+	at   time.Time
+	next int64
+	lag  int64
+}
+
+// floorAge is how old a floor may be: it is asked for all the time, and each
+// question makes the server look at its state.
+const floorAge = time.Second
+
+// Floors implements [brokers.Source] from the ack floor of each durable, which
+// is one for all processes that share it. It asks at most once a second.
+func (s *source) Floors(ctx context.Context) ([]brokers.Floor, error) {
+	if err := s.failure(); err != nil {
+		return nil, err
+	}
+	floors := make([]brokers.Floor, 0, len(s.lanes))
+	for _, l := range s.lanes {
+		next, lag, err := l.position(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("position of consumer %q in stream %q: %w", l.durable, l.stream, err)
+		}
+		floors = append(floors, brokers.Floor{Lane: &l.Lane, Next: next, Lag: lag})
+	}
+	return floors, nil
+}
+
+func (l *lane) position(ctx context.Context) (next, lag int64, err error) {
+	f := &l.floor
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if !f.at.IsZero() && time.Since(f.at) < floorAge {
+		return f.next, f.lag, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	info, err := l.consumer.Info(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	f.at, f.next = time.Now(), int64(info.AckFloor.Stream)+1
+	f.lag = int64(info.NumPending) + int64(info.NumAckPending)
+	return f.next, f.lag, nil
+}

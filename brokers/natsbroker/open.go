@@ -1,0 +1,246 @@
+package natsbroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/serial"
+)
+
+// Open binds the durables of the consumer's streams and of their retry
+// streams; see [brokers.Broker] and, for what is made and compared, the
+// package's documentation.
+//
+// Errors besides: a name that NATS cannot hold.
+func (b *Broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, error) {
+	if err := b.checkSpec(&spec); err != nil {
+		return nil, err
+	}
+	s := &source{
+		b: b, spec: spec, events: serial.New(), wake: make(chan struct{}, 1), checking: map[*lane]bool{},
+	}
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	if err := s.bind(ctx); err != nil {
+		s.cancel()
+		for _, l := range s.lanes {
+			if l.sub != nil {
+				_ = l.sub.Unsubscribe()
+			}
+		}
+		return nil, err
+	}
+	b.mu.Lock()
+	b.sources[s] = true
+	b.mu.Unlock()
+	s.begin()
+	return s, nil
+}
+
+func (b *Broker) checkSpec(spec *brokers.Spec) error {
+	if err := checkName("consumer", spec.Consumer); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("open consumer %q", spec.Consumer)
+	switch {
+	case b.nc.IsClosed():
+		return &brokers.StartError{What: what, Wrong: "the connection is closed"}
+	case len(spec.Topics) == 0:
+		return &brokers.StartError{What: what, Wrong: "Topics is empty"}
+	case spec.StartFrom.Kind == brokers.StartUnset || spec.StartFrom.Kind > brokers.StartGroup:
+		return &brokers.StartError{What: what, Wrong: "StartFrom must be said"}
+	}
+	spec.Topics = slices.Clone(spec.Topics)
+	for i, topic := range spec.Topics {
+		if err := checkName("stream", topic); err != nil {
+			return err
+		}
+		if slices.Contains(spec.Topics[:i], topic) {
+			return &brokers.StartError{What: what, Wrong: fmt.Sprintf("stream %q is named twice", topic)}
+		}
+	}
+	if spec.Unfinished.Messages < 1 {
+		spec.Unfinished.Messages = 1000
+	}
+	if spec.Unfinished.Bytes < 1 {
+		spec.Unfinished.Bytes = 64 << 20
+	}
+	return nil
+}
+
+// bind finds or makes all that the spec names, and subscribes.
+func (s *source) bind(ctx context.Context) error {
+	b, spec := s.b, &s.spec
+	pending := spec.Unfinished.Messages + b.config.Prefetch
+	for _, topic := range spec.Topics {
+		to := b.Destinations(spec.Consumer, topic)
+		main, err := b.stream(ctx, wanted{role: sourceRole, name: topic, replicas: 1})
+		if err != nil {
+			return err
+		}
+		replicas := main.CachedInfo().Config.Replicas
+		if _, err = b.stream(ctx, wanted{
+			role: letterRole, name: letterStream(topic), subject: to.DeadLetter, replicas: replicas,
+		}); err != nil {
+			return err
+		}
+		retry, err := b.stream(ctx, wanted{
+			role: retryRole, name: retryStream(topic), subject: to.Retry, replicas: replicas, longest: spec.LongestWait,
+		})
+		if err != nil {
+			return err
+		}
+		fresh, err := b.durable(ctx, main, durableWanted{
+			name: spec.Consumer, ackWait: b.config.AckWait, pending: pending, start: spec.StartFrom,
+		})
+		if err != nil {
+			return err
+		}
+		copies, err := b.durable(ctx, retry, durableWanted{
+			name: spec.Consumer, filter: to.Retry, ackWait: b.config.AckWait, pending: unlimited,
+			start: brokers.Start{Kind: brokers.StartEarliest},
+		})
+		if err != nil {
+			return err
+		}
+		for _, from := range []struct {
+			stream   jetstream.Stream
+			consumer jetstream.Consumer
+			retry    bool
+		}{{main, fresh, false}, {retry, copies, true}} {
+			l := s.lane(topic, from.stream, from.consumer, from.retry)
+			s.lanes = append(s.lanes, l)
+		}
+	}
+	began := time.Now()
+	marks, err := openMarks(ctx, s)
+	if err != nil {
+		return b.explain(fmt.Sprintf("read the mark of consumer %q", spec.Consumer), began, err)
+	}
+	s.marks = marks
+	for _, l := range s.lanes {
+		if err := l.subscribe(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lane describes one durable.
+func (s *source) lane(topic string, stream jetstream.Stream, consumer jetstream.Consumer, retry bool) *lane {
+	of, info := stream.CachedInfo(), consumer.CachedInfo()
+	l := &lane{
+		s: s, consumer: consumer, stream: of.Config.Name, durable: info.Name, created: info.Created,
+		ackWait: info.Config.AckWait, want: s.b.config.Prefetch, most: info.Config.MaxRequestBatch,
+		next:    s.b.api + "CONSUMER.MSG.NEXT." + of.Config.Name + "." + info.Name,
+		inbox:   s.b.nc.NewInbox() + ".",
+		expires: requestExpires,
+		// A request is bounded to a quarter of what may be unfinished, as about
+		// four overlap, and yet to more than the server takes as one message.
+		maxBytes: max(s.spec.Unfinished.Bytes/4, int(s.b.nc.MaxPayload())+(128<<10)),
+	}
+	if m := info.Config.MaxRequestExpires; m > 0 {
+		l.expires = min(l.expires, m)
+	}
+	if m := info.Config.MaxRequestMaxBytes; m > 0 {
+		l.maxBytes = min(l.maxBytes, m)
+	}
+	l.held.init()
+	l.Topic, l.Retry = topic, retry
+	l.Source = of.Config.Name + "@" + of.Created.UTC().Format(time.RFC3339Nano)
+	l.Backlog = int64(info.NumPending) + int64(info.NumAckPending)
+	return l
+}
+
+func (l *lane) subscribe() error {
+	sub, err := l.s.b.nc.Subscribe(l.inbox+"*.*", l.arrive)
+	if err != nil {
+		return fmt.Errorf("subscribe to deliveries of %q: %w", l.stream, err)
+	}
+	l.sub = sub
+	// What is on its way is bounded by our requests.
+	return sub.SetPendingLimits(-1, -1)
+}
+
+// doubt asks the server about a lane that behaves strangely, one question at a
+// time: whether the durable is still the same. Then the requests are renewed.
+func (s *source) doubt(l *lane, why error) {
+	s.mu.Lock()
+	if s.checking[l] || s.err != nil {
+		s.mu.Unlock()
+		return
+	}
+	s.checking[l] = true
+	s.own.Go(func() {
+		gone := s.examine(l, why)
+		s.mu.Lock()
+		delete(s.checking, l)
+		s.mu.Unlock()
+		if gone != nil {
+			s.fail(gone)
+		}
+	})
+	s.mu.Unlock()
+}
+
+// examine reports a *StartError when the durable is gone. A server that has
+// just come up may know nothing yet, so that is believed when it is said twice.
+func (s *source) examine(l *lane, why error) error {
+	name := fmt.Sprintf("consumer %q of stream %q", l.durable, l.stream)
+	denials := 0
+	for denied := time.Now(); ; {
+		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+		info, err := l.consumer.Info(ctx)
+		cancel()
+		switch {
+		case s.ctx.Err() != nil:
+			return nil
+		case err == nil && !info.Created.Equal(l.created):
+			return &brokers.StartError{
+				What: "read " + name, Wrong: "it was deleted and made again: its position is lost", Mend: "restart",
+			}
+		case err == nil:
+			l.forget()
+			l.refill()
+			l.report(nil)
+			return nil
+		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound),
+			errors.Is(err, jetstream.ErrConsumerDoesNotExist):
+			if denials++; denials > 1 {
+				wrong := "the consumer was deleted"
+				if errors.Is(err, jetstream.ErrStreamNotFound) {
+					wrong = "the stream was deleted"
+				}
+				return &brokers.StartError{What: "read " + name, Wrong: wrong, Mend: "make it again and restart", Err: err}
+			}
+		default:
+			denials = 0
+			if fault := s.b.denial(denied, ""); fault != nil {
+				err = fault
+			}
+			l.report(fmt.Errorf("%w; %w", why, err))
+		}
+		pause := time.NewTimer(time.Second)
+		select {
+		case <-s.ctx.Done():
+		case <-pause.C:
+		}
+		pause.Stop()
+	}
+}
+
+// report tells trouble of the lane, and its end, once each.
+func (l *lane) report(err error) {
+	l.mu.Lock()
+	same := (l.trouble == nil) == (err == nil)
+	l.trouble = err
+	l.mu.Unlock()
+	if !same {
+		l.s.degraded("stream "+l.stream, err)
+	}
+}
