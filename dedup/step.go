@@ -48,8 +48,10 @@ func Step(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		a, changed = owner(r, op, env)
 	case op.Kind == NoteLetter:
 		a.Kind = Done
-		// A conflict's letter speaks of the newcomer, not of this record's outcome.
-		if l := &op.Letter.Letter; r.Owed && l.Opened == r.Opened && l.Reason == r.Reason {
+		// A conflict's letter speaks of the newcomer, not of this record's
+		// outcome. Any other of this run settles the debt, even if a late owner
+		// has changed the reason since: it is the same incident.
+		if l := &op.Letter.Letter; r.Owed && l.Opened == r.Opened && l.Reason != ReasonConflict {
 			r.Owed, changed = false, true
 		}
 	case op.Kind == MoveLetter:

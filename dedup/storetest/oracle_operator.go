@@ -1,0 +1,169 @@
+package storetest
+
+import (
+	"slices"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+func (w *world) operate(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKind {
+	o := op.Operator
+	sends := op.Kind == dedup.Reopen || op.Kind == dedup.Reconcile && o.To == dedup.Release
+	if sends && o.Job != "" && f.job == o.Job && f.run == o.Seen.Run+1 {
+		return dedup.Continued
+	}
+	fence := f.fence
+	if f.state == dedup.Absent {
+		fence = o.Seen.Fence // what a store remembers of an absent key is its own affair
+	}
+	if o.Seen != (dedup.Seen{State: f.state, Run: f.run, Fence: fence}) || !o.Expires.IsZero() && o.Expires.Before(w.now) {
+		return dedup.Refused
+	}
+	finished := f.state == dedup.Succeeded || f.state == dedup.Failed
+	decided := w.decide(f, op)
+	doubt := slices.ContainsFunc(decided, func(e effect) bool { return e.status == dedup.Dispatched })
+	letters := w.unfinished(op.Key)
+	switch {
+	case op.Kind == dedup.Unlock && f.state == dedup.InProgress:
+		f.until, f.alone = w.now, false
+	case op.Kind == dedup.Delete && (finished || f.state == dedup.Retryable) && letters == 0 && !f.owed && !f.touched():
+		f.forget()
+	case op.Kind == dedup.Import && f.state == dedup.Absent:
+		f.forget()
+		f.again(got)
+		f.state, f.print, f.finished, f.result, f.window, f.archive = dedup.Succeeded, o.Fingerprint, w.now, string(o.Result), o.Window, o.Archive
+	case op.Kind == dedup.Reconcile && f.state == dedup.InDoubt && !doubt:
+		f.effects = decided
+		switch o.To {
+		case dedup.Success:
+			f.state, f.owed, f.finished, f.result, f.reason = dedup.Succeeded, false, w.now, string(o.Result), ""
+		case dedup.Terminal:
+			f.state, f.finished, f.reason = dedup.Failed, w.now, "terminal"
+		default:
+			f.reopen(o, got)
+		}
+	case op.Kind == dedup.Reopen && o.LetterRun == f.run && !f.owed && (finished || f.state == dedup.Retryable || f.state == dedup.InDoubt && !doubt):
+		f.effects = decided
+		f.reopen(o, got)
+		f.print = o.Fingerprint
+	case op.Kind == dedup.Sweep && w.due(op.Key, f):
+		f.sweep()
+	default:
+		return dedup.Refused
+	}
+	return dedup.Done
+}
+
+func (f *fact) reopen(o *dedup.OperatorOp, got dedup.Answer) {
+	f.again(got)
+	f.job = o.Job
+	if o.Letter == "" && o.Send != (dedup.Position{}) {
+		f.source = o.Send
+	}
+}
+
+func (w *world) decide(f *fact, op *dedup.Op) []effect {
+	effects := slices.Clone(f.effects)
+	read := op.Operator.BooksReadAt
+	if read.IsZero() || read.After(w.now) {
+		read = w.now
+	}
+	for i := range effects {
+		e := &effects[i]
+		switch op.Operator.Decide[e.name] {
+		case dedup.Happened:
+			if e.status == dedup.Dispatched {
+				e.status = dedup.Confirmed
+			}
+		case dedup.DidNot:
+			if e.status == dedup.Dispatched && read.Sub(e.since) >= e.quiet {
+				e.status = dedup.NoIntent
+			}
+		case dedup.RunAgain:
+			*e = effect{name: e.name, again: e.again + 1}
+		}
+	}
+	return effects
+}
+
+// due says that a sweep may end the record.
+func (w *world) due(key dedup.Key, f *fact) bool {
+	return (f.state == dedup.Succeeded || f.state == dedup.Failed) && f.window > 0 && w.now.Sub(f.finished) >= f.window &&
+		(f.source == dedup.Position{} || w.passed(f.source)) && w.unfinished(key) == 0 && !f.owed
+}
+
+func (f *fact) sweep() {
+	if !f.archive {
+		f.forget()
+		return
+	}
+	*f = fact{
+		state: dedup.Tombstone, outcome: f.state, print: f.print, run: f.run, fence: f.fence, opened: f.opened, highest: f.highest,
+		source: f.source,
+	}
+}
+
+// letter is every operation on a letter. Where it is refused, the record is
+// left alone.
+func (w *world) letter(op *dedup.Op, got dedup.Answer) error {
+	l, f := &op.Letter.Letter, w.fact(op.Key)
+	if l.ID != "" {
+		if want := w.moveLetter(op, f); want != dedup.Done {
+			return differs(want, got)
+		}
+	}
+	switch {
+	case op.Kind == dedup.NoteLetter && f.owed && l.Opened == f.opened && l.Reason != "conflict":
+		f.owed = false
+	case op.Kind == dedup.SendNoted && f.job != "" && f.job == l.Job:
+		f.sent = true
+	}
+	return differs(dedup.Done, got)
+}
+
+func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
+	l := &op.Letter.Letter
+	n := w.notes[l.ID]
+	if n == nil {
+		if op.Kind == dedup.NoteLetter {
+			w.notes[l.ID] = &note{key: op.Key, state: dedup.LetterOpen}
+			return dedup.Done
+		}
+		return dedup.Refused
+	}
+	from, to := op.Letter.From, op.Letter.To
+	switch {
+	case n.key != op.Key:
+		return dedup.Refused
+	case op.Kind == dedup.NoteLetter:
+		return dedup.Done
+	case op.Kind == dedup.SendNoted && n.state == dedup.LetterSent && n.job == l.Job:
+		return dedup.Done
+	case op.Kind == dedup.SendNoted:
+		from, to = n.state, dedup.LetterSent
+	}
+	ways := map[dedup.LetterState]string{
+		dedup.LetterOpen: "open sent resolved discarded held gone",
+		dedup.LetterSent: "open resolved held gone",
+		dedup.LetterHeld: "open sent resolved discarded gone",
+		dedup.LetterGone: "resolved",
+	}
+	others := (from == dedup.LetterOpen || from == dedup.LetterSent) && n.job != "" && n.job != l.Job
+	finished := f.state == dedup.Absent || f.state == dedup.Succeeded || f.state == dedup.Failed || f.state == dedup.Tombstone
+	switch {
+	case n.state != from || !contains(ways[from], to.String()):
+		return dedup.Refused
+	case to == dedup.LetterDiscarded && !finished:
+		return dedup.Refused
+	case others && (to == dedup.LetterResolved || to == dedup.LetterSent || from == to):
+		return dedup.Refused
+	}
+	if to == dedup.LetterSent || to == dedup.LetterOpen {
+		if l.Token != "" || n.job != l.Job {
+			n.token = l.Token
+		}
+		n.job = l.Job
+	}
+	n.state = to
+	return dedup.Done
+}

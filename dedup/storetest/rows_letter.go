@@ -1,0 +1,159 @@
+package storetest
+
+import (
+	"fmt"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// letterRows are about dead letters' notes.
+var letterRows = []check{
+	{"letter: noting it ends the debt", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		stored := s.now()
+		for range 2 {
+			s.note("letter-1", c, func(l *dedup.Letter) { l.Source, l.Time = at(7), stored })
+		}
+		if r := s.is(c.key, dedup.Failed); r.Owed {
+			s.Errorf("still owed")
+		}
+		l := s.letter("letter-1")
+		if l.Key != c.key || l.State != dedup.LetterOpen || l.Reason != "terminal" || l.Run != 1 || l.Opened != c.Opened ||
+			l.Source != at(7) || !plain(l.Time).Equal(plain(stored)) || l.Noted.IsZero() || l.Token != "" || l.Job != "" {
+			s.Errorf("letter %+v", l)
+		}
+	}},
+	{"letter: one of another run or about a newcomer ends no debt", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		s.note("letter-other", c, func(l *dedup.Letter) { l.Opened++ })
+		s.note("letter-conflict", c, func(l *dedup.Letter) { l.Reason = dedup.ReasonConflict })
+		if !s.record(c.key).Owed {
+			s.Errorf("the record's own letter was forgotten")
+		}
+	}},
+	{"letter: a note is never overwritten", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		s.note("letter-1", c)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Done)
+		s.note("letter-1", c)
+		if l := s.letter("letter-1"); l.State != dedup.LetterDiscarded || l.Who != "ann" || l.Why != "fixed" {
+			s.Errorf("letter %+v", l)
+		}
+	}},
+	{"letter: it moves as its states allow", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		allowed := map[dedup.LetterState]string{
+			dedup.LetterOpen: "open sent resolved discarded held gone",
+			dedup.LetterSent: "open resolved held gone",
+			dedup.LetterHeld: "open sent resolved discarded gone",
+			dedup.LetterGone: "resolved",
+		}
+		way := map[dedup.LetterState][]dedup.LetterState{ // from open to there
+			dedup.LetterOpen: {}, dedup.LetterSent: {dedup.LetterSent}, dedup.LetterResolved: {dedup.LetterResolved},
+			dedup.LetterDiscarded: {dedup.LetterDiscarded}, dedup.LetterHeld: {dedup.LetterHeld}, dedup.LetterGone: {dedup.LetterGone},
+		}
+		for from := dedup.LetterNone; from <= dedup.LetterGone; from++ {
+			for to := dedup.LetterNone; to <= dedup.LetterGone; to++ {
+				id := fmt.Sprintf("%s to %s", from, to)
+				if from != dedup.LetterNone {
+					s.note(id, c)
+					at := dedup.LetterOpen
+					for _, next := range way[from] {
+						s.move(id, c.key, at, next, dedup.Done)
+						at = next
+					}
+				}
+				want := dedup.Refused
+				if contains(allowed[from], to.String()) {
+					want = dedup.Done
+				}
+				s.move(id, c.key, from, to, want)
+				after := to
+				if want == dedup.Refused {
+					after = from
+				}
+				if l := s.letter(id); l.State != after {
+					s.Errorf("%s: it is %s", id, l.State)
+				}
+			}
+		}
+	}},
+	{"letter: a move from another state than seen is refused", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		s.note("letter-1", c)
+		s.move("letter-1", c.key, dedup.LetterHeld, dedup.LetterResolved, dedup.Refused)
+		s.move("letter-1", s.key("another"), dedup.LetterOpen, dedup.LetterResolved, dedup.Refused)
+		if l := s.letter("letter-1"); l.State != dedup.LetterOpen {
+			s.Errorf("letter %+v", l)
+		}
+	}},
+	{"letter: it is discarded only when its record is finished", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Doubt, dedup.InDoubt)
+		s.note("letter-1", c)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Refused)
+		s.operate(dedup.Reconcile, c.key, dedup.Done, func(o *dedup.OperatorOp) { o.To = dedup.Terminal })
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Done)
+		absent := held{key: s.key("never claimed")}
+		s.note("letter-2", absent)
+		s.move("letter-2", absent.key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Done)
+	}},
+	{"letter: what one job holds, no other takes, sends or resolves", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		job := func(name string) func(*dedup.Letter) {
+			return func(l *dedup.Letter) { l.Job, l.Token = name, "token of "+name }
+		}
+		s.note("letter-1", c)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, job("job-1"))
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Refused, job("job-2"))
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterSent, dedup.Refused, job("job-2"))
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterSent, dedup.Done, job("job-1"))
+		s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, job("job-2"))
+		if l := s.letter("letter-1"); l.State != dedup.LetterSent || l.Job != "job-1" || l.Token != "token of job-1" {
+			s.Errorf("letter %+v", l)
+		}
+		s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Done, job("job-1"))
+	}},
+	{"letter: a copy that is sent is noted with its record, once", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		s.note("letter-1", c)
+		s.operate(dedup.Reopen, c.key, dedup.Done)
+		sent := dedup.Op{Kind: dedup.SendNoted, Key: c.key, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "letter-1", Job: "job-1"}}}
+		for range 2 {
+			s.want("send noted", s.do(sent), dedup.Done)
+		}
+		if l, r := s.letter("letter-1"), s.record(c.key); l.State != dedup.LetterSent || l.Job != "job-1" || !r.Sent || r.Job != "job-1" || r.Letter != "letter-1" {
+			s.Errorf("letter %+v, record %+v", l, r)
+		}
+		other := sent
+		other.Letter = &dedup.LetterOp{Letter: dedup.Letter{ID: "letter-1", Job: "job-2"}}
+		s.want("send noted by another job", s.do(other), dedup.Refused)
+	}},
+	{"letter: a copy of a message without one is noted on its record", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Success, dedup.Succeeded)
+		s.operate(dedup.Reopen, c.key, dedup.Done, func(o *dedup.OperatorOp) { o.Letter, o.Send = "", at(7) })
+		s.want("send noted", s.do(dedup.Op{Kind: dedup.SendNoted, Key: c.key, Letter: &dedup.LetterOp{Letter: dedup.Letter{Job: "job-1"}}}), dedup.Done)
+		if r := s.record(c.key); !r.Sent || r.Source != at(7) {
+			s.Errorf("record %+v", r)
+		}
+	}},
+	{"letter: one without a key has no record", func(s *session) {
+		c := held{key: dedup.Key{Consumer: s.consumer}}
+		s.note("letter-1", c, func(l *dedup.Letter) { l.Reason = "decode" })
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterResolved, dedup.Done)
+		if l := s.letter("letter-1"); l.Key != c.key || l.Reason != "decode" || l.State != dedup.LetterResolved {
+			s.Errorf("letter %+v", l)
+		}
+		for r := range s.store.Scan(s.Context(), "") {
+			s.Errorf("there is a record of %v", r.Key)
+		}
+	}},
+}
