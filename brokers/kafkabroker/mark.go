@@ -1,0 +1,104 @@
+package kafkabroker
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
+)
+
+// maxMark is the longest text that Mark takes.
+const maxMark = 512
+
+// noteVersion begins every text that this adapter keeps beside a position.
+// What begins otherwise was written by other software and is not looked at.
+const noteVersion = "onceward/1"
+
+// note is what is kept beside a position.
+type note struct {
+	// id is that of the topic that the position counts in: it tells a topic
+	// that was deleted and made again.
+	id cluster.ID
+	// origin is how many partitions the topic had when the group began with
+	// it. A partition beyond them came later, and is read from its beginning
+	// wherever the group began.
+	origin int32
+	mark   string // of Source.Mark
+}
+
+func (n note) String() string {
+	return fmt.Sprintf("%s %s %d %s", noteVersion, hex.EncodeToString(n.id[:]), n.origin, n.mark)
+}
+
+func parseNote(text string) (n note, ok bool) {
+	fields := strings.SplitN(text, " ", 4)
+	if len(fields) != 4 || fields[0] != noteVersion || len(fields[1]) != 2*len(n.id) {
+		return note{}, false
+	}
+	id, err := hex.DecodeString(fields[1])
+	if err != nil {
+		return note{}, false
+	}
+	origin, err := strconv.ParseInt(fields[2], 10, 32)
+	if err != nil || origin < 0 {
+		return note{}, false
+	}
+	copy(n.id[:], id)
+	n.origin, n.mark = int32(origin), fields[3]
+	return n, true
+}
+
+// note is what is to be kept beside the lane's position; s.mu is held.
+func (s *source) note(l *lane) string {
+	mark := l.Mark
+	if s.mark != "" {
+		mark = s.mark
+	}
+	return note{id: l.id, origin: l.origin, mark: mark}.String()
+}
+
+// Mark implements [brokers.Source]: it looks at what all partitions of the
+// topics have, whoever owns them, and commits the text with the positions of
+// its own.
+func (s *source) Mark(ctx context.Context, mark string) error {
+	if len(mark) > maxMark {
+		return fmt.Errorf("mark is %d bytes, at most %d", len(mark), maxMark)
+	}
+	s.mu.Lock()
+	err, topics := s.err, s.topics
+	s.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	found, err := s.positions(ctx, topics)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	for _, p := range found {
+		if n, ok := parseNote(p.Text); ok && n.mark != "" && n.mark != mark && !s.seen[n.mark] {
+			s.mu.Unlock()
+			return &brokers.MarkError{Found: n.mark}
+		}
+	}
+	s.mark = mark
+	s.seen = map[string]bool{mark: true}
+	for _, l := range s.lanes {
+		l.force = true
+		if l.Mark != "" {
+			s.seen[l.Mark] = true
+		}
+	}
+	s.mu.Unlock()
+	err = s.commit(ctx, s.all())
+	if errors.Is(err, group.ErrNotOwned) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,255 @@
+package kafkabroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
+	"github.com/onceward/onceward/internal/serial"
+)
+
+// roster is how long a rebalance may hide what the members of a group are.
+const rosterPatience = 5 * time.Second
+
+// defaultDrain is for a spec that leaves it out.
+const defaultDrain = 25 * time.Second
+
+// topicName is what Kafka allows, in length and letters.
+var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
+
+// Open implements [brokers.Broker].
+func (b *broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, error) {
+	what := fmt.Sprintf("open consumer %q", spec.Consumer)
+	if err := b.checkSpec(spec); err != nil {
+		return nil, &brokers.StartError{What: what, Wrong: "spec", Err: err}
+	}
+	spec.Topics = slices.Clone(spec.Topics)
+	s, err := b.open(ctx, spec)
+	if err == nil {
+		return s, nil
+	}
+	if errors.As(err, new(*brokers.StartError)) {
+		return nil, err
+	}
+	if fault := b.terminal(what, err); fault != nil {
+		return nil, fault
+	}
+	return nil, fmt.Errorf("%s: %w", what, err)
+}
+
+func (b *broker) checkSpec(spec brokers.Spec) error {
+	var wrong []error
+	if !topicName.MatchString(spec.Consumer) {
+		wrong = append(wrong, errors.New("Consumer must be 1 to 249 letters, digits, '.', '_' or '-'"))
+	}
+	if len(spec.Topics) == 0 {
+		wrong = append(wrong, errors.New("Topics is empty"))
+	}
+	for i, t := range spec.Topics {
+		d := b.Destinations(spec.Consumer, t)
+		if !topicName.MatchString(t) || !topicName.MatchString(d.DeadLetter) || !topicName.MatchString(d.Retry) {
+			wrong = append(wrong, fmt.Errorf("topic %q is no name of a topic, or too long for its destinations", t))
+		}
+		if slices.Contains(spec.Topics[:i], t) {
+			wrong = append(wrong, fmt.Errorf("topic %q is named twice", t))
+		}
+	}
+	switch spec.StartFrom.Kind {
+	case brokers.StartEarliest, brokers.StartLatest:
+	case brokers.StartTime:
+		if spec.StartFrom.Time.IsZero() {
+			wrong = append(wrong, errors.New("StartFrom is a time, and none is given"))
+		}
+	case brokers.StartGroup:
+		if spec.StartFrom.Group == "" {
+			wrong = append(wrong, errors.New("StartFrom is another group, and none is named"))
+		}
+	default:
+		wrong = append(wrong, errors.New("StartFrom is not set: say where a consumer without a position begins"))
+	}
+	return errors.Join(wrong...)
+}
+
+func (b *broker) open(ctx context.Context, spec brokers.Spec) (brokers.Source, error) {
+	reads := map[string]string{}
+	for _, t := range spec.Topics {
+		reads[t] = t
+		reads[b.Destinations(spec.Consumer, t).Retry] = t
+	}
+	view, err := b.cluster.Metadata(ctx, spec.Topics)
+	if err != nil {
+		return nil, err
+	}
+	there, err := existing(spec, view.Topics)
+	if err != nil {
+		return nil, err
+	}
+	notes, err := b.prepare(ctx, spec, there)
+	if err != nil {
+		return nil, err
+	}
+	if err := b.checkRoster(ctx, spec); err != nil {
+		return nil, err
+	}
+	if view, err = b.cluster.Metadata(ctx, slices.Sorted(maps.Keys(reads))); err != nil {
+		return nil, err
+	}
+	s := b.newSource(spec, reads)
+	s.remark(notes)
+	s.heard(view.Topics)
+	if err := s.start(ctx); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// existing lists the topics that are there. One that is missing among others
+// is waited for; if none is, it is probably a wrong name.
+func existing(spec brokers.Spec, topics map[string]cluster.Topic) (there []string, err error) {
+	for _, t := range spec.Topics {
+		switch code := topics[t].Err; code {
+		case 0:
+			there = append(there, t)
+		case kafka.UnknownTopicOrPartition:
+		case kafka.TopicAuthorizationFailed, kafka.InvalidTopic:
+			return nil, &brokers.StartError{What: fmt.Sprintf("open topic %q", t), Wrong: code.Title(), Err: code}
+		default:
+			return nil, fmt.Errorf("topic %q: %w", t, code)
+		}
+	}
+	if len(there) == 0 {
+		return nil, &brokers.StartError{
+			What: fmt.Sprintf("open consumer %q", spec.Consumer), Wrong: "no such topic: " + strings.Join(spec.Topics, ", "),
+			Mend: "check the name, or create the topic",
+		}
+	}
+	return there, nil
+}
+
+// checkRoster refuses to join a group of other software.
+func (b *broker) checkRoster(ctx context.Context, spec brokers.Spec) error {
+	if b.cfg.AllowForeignMembers {
+		return nil
+	}
+	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		foreign, err := group.Foreign(ctx, b.cluster, spec.Consumer, rosterPatience)
+		switch {
+		case errors.Is(err, kafka.GroupAuthorizationFailed):
+			return &brokers.StartError{What: fmt.Sprintf("describe group %q", spec.Consumer), Wrong: "not authorized", Err: err}
+		case err != nil && (errors.Is(err, kafka.GroupCoordinatorNotAvailable) || errors.Is(err, kafka.GroupLoadInProgress) || errors.Is(err, kafka.NotCoordinatorForGroup)):
+			// The first group of a cluster: its topic of positions is being made.
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(pause):
+			}
+			continue
+		case err != nil:
+			return err
+		case len(foreign) > 0:
+			return &brokers.StartError{
+				What:  fmt.Sprintf("join group %q", spec.Consumer),
+				Wrong: "members of other software are in it: " + strings.Join(foreign, "; "),
+				Mend:  "stop them, choose another consumer name, or set AllowForeignMembers",
+			}
+		}
+		return nil
+	}
+}
+
+func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
+	if spec.Drain <= 0 {
+		spec.Drain = defaultDrain
+	}
+	chan1 := func() chan struct{} { return make(chan struct{}, 1) }
+	s := &source{
+		b: b, cfg: b.cfg, spec: spec, reads: reads, events: serial.New(),
+		left: make(chan struct{}), joined: make(chan struct{}),
+		hungry: chan1(), pump: chan1(), later: chan1(), stale: chan1(), save: chan1(),
+		byClaim: map[group.Claim]*lane{}, byLane: map[*brokers.Lane]*lane{},
+		topics: map[string]cluster.Topic{}, known: map[string]cluster.ID{}, flights: map[int32]int{}, seen: map[string]bool{},
+	}
+	s.trouble = &trouble{events: s.events, tell: spec.Events.Degraded, open: map[string]string{}}
+	s.life, s.end = context.WithCancel(context.Background())
+	s.member = group.New(group.Config{
+		Cluster: b.cluster, Group: spec.Consumer, Instance: b.cfg.InstanceID, Topics: slices.Sorted(maps.Keys(reads)),
+		Session: b.cfg.SessionTimeout, Rebalance: b.cfg.RebalanceTimeout, Heartbeat: b.cfg.Heartbeat, Drain: spec.Drain,
+		Assigned: s.assigned, Revoked: s.revoked, Lost: s.lost,
+		Trouble: func(err error) {
+			if err == nil {
+				s.once.Do(func() { close(s.joined) })
+				s.trouble.over("group")
+				return
+			}
+			s.trouble.report("group", err)
+		},
+		Foreign: func(names []string) {
+			if len(names) == 0 || b.cfg.AllowForeignMembers {
+				s.trouble.over("group members")
+				return
+			}
+			s.trouble.report("group members", fmt.Errorf("members of other software joined: %s", strings.Join(names, ", ")))
+		},
+	})
+	return s
+}
+
+// start joins, and begins to work when that was answered.
+func (s *source) start(ctx context.Context) error {
+	go s.events.Run()
+	s.workers.Go(s.read)
+	s.workers.Go(s.watch)
+	s.workers.Go(s.saving)
+	s.workers.Go(s.returning)
+	running, leave := context.WithCancel(context.Background())
+	s.leave = leave
+	var fatal error
+	go func() {
+		defer close(s.left)
+		if fatal = s.member.Run(running); fatal != nil {
+			s.fail(s.refusal(fatal))
+		}
+	}()
+	var err error
+	select {
+	case <-s.joined:
+		return nil
+	case <-s.left:
+		err = s.refusal(fatal)
+	case <-ctx.Done():
+		err = ctx.Err()
+	}
+	gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	s.Close(gone)
+	return err
+}
+
+// refusal is the start error for a membership that cannot go on.
+func (s *source) refusal(err error) error {
+	f := &brokers.StartError{What: fmt.Sprintf("be a member of group %q", s.spec.Consumer), Wrong: "refused", Err: err}
+	switch {
+	case errors.Is(err, group.ErrFenced):
+		f.Wrong = fmt.Sprintf("fenced: another process has joined as %q", s.cfg.InstanceID)
+		f.Mend = "give each process an InstanceID of its own"
+	case errors.Is(err, kafka.InconsistentGroupProtocol):
+		f.Wrong = "its members do not have the cooperative-sticky assignor"
+		f.Mend = "stop the other members, or add that assignor to theirs"
+	case errors.Is(err, kafka.InvalidSessionTimeout):
+		f.Wrong = fmt.Sprintf("the cluster does not allow a SessionTimeout of %v", s.cfg.SessionTimeout)
+		f.Mend = "see group.min.session.timeout.ms and group.max.session.timeout.ms of the brokers"
+	case errors.Is(err, kafka.GroupAuthorizationFailed):
+		f.Wrong = "not authorized"
+	}
+	return f
+}

@@ -1,0 +1,412 @@
+package kafkabroker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/records"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/wire"
+)
+
+const (
+	// maxBatch is where a batch is closed: below every usual bound of a topic.
+	maxBatch = 512 << 10
+	// replicating is how long the leader may wait for its replicas.
+	replicating = 5 * time.Second
+	// tries is how often a topic that nobody knows is looked for, so that one
+	// that was made a moment ago is found.
+	tries = 4
+)
+
+// publisher sends messages. It has no queue and adds no delay: what is given
+// together goes together.
+type publisher struct {
+	cluster *cluster.Cluster
+	limit   int // of one message
+	robin   atomic.Uint32
+
+	mu     sync.Mutex
+	topics map[string]cluster.Topic
+}
+
+func newPublisher(c *cluster.Cluster, cfg Config) *publisher {
+	return &publisher{cluster: c, limit: cfg.MaxBatchBytes, topics: map[string]cluster.Topic{}}
+}
+
+// item is one message on its way.
+type item struct {
+	m         *brokers.Outgoing
+	partition int32
+	alone     bool  // must not share a batch
+	maybe     error // an attempt whose outcome is not known
+	last      error // of the last attempt
+	lost      int   // how often its topic was not found
+	done      bool
+	err       error
+}
+
+func (p *publisher) publish(ctx context.Context, messages []brokers.Outgoing) []error {
+	items := make([]item, len(messages))
+	open := make([]*item, len(messages))
+	for i := range messages {
+		items[i] = item{m: &messages[i], partition: -1}
+		open[i] = &items[i]
+		if n := records.Size(&messages[i]); n > p.limit {
+			items[i].finish(fmt.Errorf("topic %q: %d bytes: %w", messages[i].Topic, n, brokers.ErrTooLarge))
+		}
+	}
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		open = slices.DeleteFunc(open, func(t *item) bool { return t.done })
+		if len(open) == 0 {
+			break
+		}
+		if ctx.Err() == nil {
+			p.attempt(ctx, open)
+		}
+		open = slices.DeleteFunc(open, func(t *item) bool { return t.done })
+		if len(open) == 0 {
+			break
+		}
+		if !slices.ContainsFunc(open, func(t *item) bool { return !t.alone || t.last != nil }) {
+			continue // a batch was only split
+		}
+		select {
+		case <-ctx.Done():
+			for _, t := range open {
+				t.giveUp(ctx.Err())
+			}
+		case <-time.After(pause):
+		}
+	}
+	errs := make([]error, len(items))
+	for i := range items {
+		errs[i] = items[i].err
+	}
+	return errs
+}
+
+func (t *item) finish(err error) { t.done, t.err = true, err }
+
+// giveUp decides an item when there is no time left.
+func (t *item) giveUp(cause error) {
+	switch {
+	case t.maybe != nil:
+		t.finish(fmt.Errorf("topic %q: %w: %w", t.m.Topic, brokers.ErrUnknownOutcome, errors.Join(cause, t.maybe)))
+	case t.last != nil:
+		t.finish(fmt.Errorf("topic %q: not stored: %w", t.m.Topic, errors.Join(cause, t.last)))
+	default:
+		t.finish(fmt.Errorf("topic %q: not stored: %w", t.m.Topic, cause))
+	}
+}
+
+// batch is what goes into one partition with one request.
+type batch struct {
+	topic     string
+	partition int32
+	items     []*item
+	size      int
+}
+
+// attempt sends every item once.
+func (p *publisher) attempt(ctx context.Context, items []*item) {
+	topics, err := p.know(ctx, items)
+	if err != nil {
+		for _, t := range items {
+			t.last = err
+		}
+		return
+	}
+	byLeader := map[int32][]*batch{}
+	open := map[string]*batch{}
+	for _, t := range items {
+		leader, ok := p.place(t, topics)
+		if !ok {
+			continue
+		}
+		key := fmt.Sprintf("%s/%d", t.m.Topic, t.partition)
+		b, size := open[key], records.Size(t.m)
+		if b == nil || t.alone || b.items[0].alone || b.size+size > maxBatch {
+			b = &batch{topic: t.m.Topic, partition: t.partition}
+			open[key] = b
+			byLeader[leader] = append(byLeader[leader], b)
+		}
+		b.items, b.size = append(b.items, t), b.size+size
+	}
+	var sending sync.WaitGroup
+	for leader, batches := range byLeader {
+		// Two batches of one partition cannot share a request: one after the
+		// other keeps their order.
+		sending.Go(func() {
+			for len(batches) > 0 {
+				var now, next []*batch
+				seen := map[string]bool{}
+				size := 0
+				for _, b := range batches {
+					key := fmt.Sprintf("%s/%d", b.topic, b.partition)
+					if seen[key] || size > 8*maxBatch {
+						next = append(next, b)
+						continue
+					}
+					seen[key], now, size = true, append(now, b), size+b.size
+				}
+				p.send(ctx, leader, now)
+				batches = next
+			}
+		})
+	}
+	sending.Wait()
+}
+
+// know finds the topics of items, asking only for what is not known.
+func (p *publisher) know(ctx context.Context, items []*item) (map[string]cluster.Topic, error) {
+	p.mu.Lock()
+	known := map[string]cluster.Topic{}
+	var ask []string
+	for _, t := range items {
+		topic, ok := p.topics[t.m.Topic]
+		if ok && topic.Err == 0 {
+			known[t.m.Topic] = topic
+		} else if !slices.Contains(ask, t.m.Topic) {
+			ask = append(ask, t.m.Topic)
+		}
+	}
+	p.mu.Unlock()
+	if len(ask) == 0 {
+		return known, nil
+	}
+	view, err := p.cluster.Metadata(ctx, ask)
+	if err != nil {
+		return nil, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for name, t := range view.Topics {
+		known[name] = t
+		if t.Err == 0 {
+			p.topics[name] = t
+		}
+	}
+	return known, nil
+}
+
+func (p *publisher) forget(topic string) {
+	p.mu.Lock()
+	delete(p.topics, topic)
+	p.mu.Unlock()
+}
+
+// place chooses an item's partition and finds its leader.
+func (p *publisher) place(t *item, topics map[string]cluster.Topic) (leader int32, ok bool) {
+	topic := topics[t.m.Topic]
+	switch code := topic.Err; code {
+	case 0:
+	case kafka.TopicAuthorizationFailed:
+		t.finish(fmt.Errorf("topic %q: %w", t.m.Topic, brokers.ErrUnauthorized))
+		return 0, false
+	case kafka.UnknownTopicOrPartition, kafka.InvalidTopic:
+		t.notFound(code)
+		return 0, false
+	default:
+		t.last = code
+		return 0, false
+	}
+	n := int32(len(topic.Partitions))
+	if n == 0 {
+		t.notFound(kafka.UnknownTopicOrPartition)
+		return 0, false
+	}
+	if t.partition < 0 || t.partition >= n {
+		t.partition = p.partition(t.m, n)
+	}
+	part := topic.Partitions[t.partition]
+	if part.Leader < 0 {
+		p.forget(t.m.Topic)
+		t.last = fmt.Errorf("partition %d: %w", t.partition, kafka.LeaderNotAvailable)
+		return 0, false
+	}
+	return part.Leader, true
+}
+
+func (t *item) notFound(code error) {
+	t.lost++
+	t.last = code
+	if t.lost >= tries {
+		t.finish(fmt.Errorf("topic %q: %w", t.m.Topic, brokers.ErrNoDestination))
+	}
+}
+
+// partition is where Java's producer would put a message.
+func (p *publisher) partition(m *brokers.Outgoing, n int32) int32 {
+	switch {
+	case m.Partition != nil && *m.Partition >= 0:
+		return *m.Partition % n
+	case m.Key == nil:
+		return int32(p.robin.Add(1) % uint32(n))
+	}
+	return int32(murmur2(m.Key)&0x7fffffff) % n
+}
+
+// send does one request and decides its items where it can.
+func (p *publisher) send(ctx context.Context, leader int32, batches []*batch) {
+	req := &produceRequest{client: p.cluster.ClientID(), batches: batches}
+	res, err := p.cluster.Raw(ctx, leader, replicating+cluster.Short, req)
+	if err != nil {
+		for _, b := range batches {
+			p.forget(b.topic)
+			for _, t := range b.items {
+				t.last = err
+				if req.sent.Load() {
+					t.maybe = err
+				}
+			}
+		}
+		return
+	}
+	codes := res.(*produceAnswer).codes
+	for i, b := range batches {
+		p.decide(b, codes[i])
+	}
+}
+
+// decide acts on the code for one batch.
+func (p *publisher) decide(b *batch, code kafka.Error) {
+	for _, t := range b.items {
+		t.last = code
+		switch code {
+		case 0:
+			t.finish(nil)
+		case kafka.MessageSizeTooLarge, kafka.RecordListTooLarge, invalidRecord:
+			// The code is the batch's. Alone, the faulty one fails by itself.
+			if len(b.items) > 1 {
+				t.alone, t.last = true, nil
+				continue
+			}
+			if code == invalidRecord {
+				t.finish(fmt.Errorf("topic %q: refused: %w", b.topic, code))
+				continue
+			}
+			t.finish(fmt.Errorf("topic %q: %d bytes: %w", b.topic, b.size, brokers.ErrTooLarge))
+		case kafka.TopicAuthorizationFailed, kafka.ClusterAuthorizationFailed:
+			t.finish(fmt.Errorf("topic %q: %w", b.topic, brokers.ErrUnauthorized))
+		case kafka.InvalidTopic, kafka.UnknownTopicOrPartition:
+			p.forget(b.topic)
+			t.notFound(code)
+		case kafka.RequestTimedOut, kafka.NotEnoughReplicasAfterAppend:
+			// The leader has it, and perhaps keeps it.
+			t.maybe = code
+		case kafka.LeaderNotAvailable, kafka.NotLeaderForPartition, kafka.ReplicaNotAvailable, kafka.NotEnoughReplicas,
+			kafka.KafkaStorageError, kafka.BrokerNotAvailable, kafka.NetworkException:
+			p.forget(b.topic)
+		default:
+			t.finish(fmt.Errorf("topic %q: refused: %w", b.topic, code))
+		}
+	}
+}
+
+// invalidRecord is a code that kafka-go has no name for, for example of a
+// message without a key in a compacted topic.
+const invalidRecord kafka.Error = 87
+
+// produceVersion is the last version in the fixed layout, Kafka 2.4.
+const produceVersion = 8
+
+// produceRequest is one Produce with all in-sync replicas.
+type produceRequest struct {
+	client  string
+	batches []*batch // of different partitions
+	sent    atomic.Bool
+}
+
+// produceAnswer has a code for each batch.
+type produceAnswer struct{ codes []kafka.Error }
+
+func (*produceRequest) ApiKey() protocol.ApiKey                 { return protocol.Produce }
+func (*produceAnswer) ApiKey() protocol.ApiKey                  { return protocol.Produce }
+func (*produceRequest) Required(map[protocol.ApiKey]int16) bool { return true }
+func (*produceRequest) Choose(func(protocol.ApiKey) int16)      {}
+
+// RawExchange implements protocol.RawExchanger.
+func (r *produceRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	b := r.encode()
+	// From the first byte on the broker may have all of it.
+	r.sent.Store(true)
+	if _, err := rw.Write(b); err != nil {
+		return nil, err
+	}
+	body, err := wire.ReadFrame(rw, nil, maxAsk)
+	if err != nil {
+		return nil, err
+	}
+	return r.decode(body)
+}
+
+// Source: the layouts are those of Kafka's ProduceRequest.json and
+// ProduceResponse.json, version 8.
+func (r *produceRequest) encode() []byte {
+	size := 0
+	for _, b := range r.batches {
+		size += b.size + 200
+	}
+	out := wire.AppendHeader(make([]byte, 0, size), int16(protocol.Produce), produceVersion, 1, r.client, false)
+	out = wire.AppendInt16(out, -1) // no transaction
+	out = wire.AppendInt16(out, -1) // all in-sync replicas
+	out = wire.AppendInt32(out, int32(replicating.Milliseconds()))
+	out = wire.AppendInt32(out, int32(len(r.batches)))
+	now := time.Now()
+	for _, b := range r.batches {
+		messages := make([]*brokers.Outgoing, len(b.items))
+		for i, t := range b.items {
+			messages[i] = t.m
+		}
+		out = wire.AppendString(out, b.topic)
+		out = wire.AppendInt32(out, 1)
+		out = wire.AppendInt32(out, b.partition)
+		at := len(out)
+		out = wire.AppendInt32(out, 0)
+		out = records.Append(out, messages, now)
+		wire.PutInt32(out[at:], int32(len(out)-at-4))
+	}
+	return wire.Finish(out)
+}
+
+func (r *produceRequest) decode(body []byte) (*produceAnswer, error) {
+	d := wire.NewReader(body)
+	d.Int32() // correlation id
+	found := map[string]kafka.Error{}
+	for n := d.Count(6); n > 0 && !d.Bad(); n-- {
+		topic := d.String()
+		for k := d.Count(36); k > 0 && !d.Bad(); k-- {
+			partition, code := d.Int32(), kafka.Error(d.Int16())
+			d.Take(24) // offset, time, log start
+			for e := d.Count(6); e > 0 && !d.Bad(); e-- {
+				d.Int32()
+				_ = d.String()
+			}
+			_ = d.String()
+			found[fmt.Sprintf("%s/%d", topic, partition)] = code
+		}
+	}
+	if d.Bad() {
+		return nil, fmt.Errorf("produce v%d: %w", produceVersion, d.Err())
+	}
+	a := &produceAnswer{codes: make([]kafka.Error, len(r.batches))}
+	for i, b := range r.batches {
+		code, ok := found[fmt.Sprintf("%s/%d", b.topic, b.partition)]
+		if !ok {
+			return nil, fmt.Errorf("produce v%d: the answer leaves out %s/%d", produceVersion, b.topic, b.partition)
+		}
+		a.codes[i] = code
+	}
+	return a, nil
+}

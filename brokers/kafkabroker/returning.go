@@ -1,0 +1,189 @@
+package kafkabroker
+
+import (
+	"container/heap"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/coop"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/fetch"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/position"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/records"
+)
+
+const (
+	// neighbours is how far deferred messages may lie apart to be read with
+	// one request, in offsets.
+	neighbours = 2_000
+	// maxReturn is how many are read again at a time in one lane.
+	maxReturn = 500
+)
+
+// returning reads deferred messages again when they are due.
+func (s *source) returning() {
+	for {
+		wait := s.recall()
+		timer := time.NewTimer(wait)
+		select {
+		case <-s.life.Done():
+			timer.Stop()
+			return
+		case <-s.later:
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// recall starts what is due, and says when to look again at the latest.
+func (s *source) recall() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now, wait := time.Now(), time.Minute
+	for _, l := range s.lanes {
+		if l.life != live || l.asking || l.paused || l.leader < 0 || l.bytes > s.share() {
+			continue
+		}
+		if d := l.after.Sub(now); d > 0 && len(l.later) > 0 {
+			wait = min(wait, d)
+			continue
+		}
+		due := l.due(now)
+		if len(due) > 0 {
+			l.asking = true
+			s.workers.Go(func() { s.readAgain(l, due) })
+			continue
+		}
+		if len(l.later) > 0 {
+			wait = min(wait, l.later[0].due.Sub(now))
+		}
+	}
+	return max(wait, 0)
+}
+
+// due takes deferrals off the heap that are due and lie near each other.
+func (l *lane) due(now time.Time) map[int64]*position.Span {
+	var got map[int64]*position.Span
+	first := int64(0)
+	for len(l.later) > 0 && len(got) < maxReturn {
+		d := l.later[0]
+		if d.due.After(now) || got != nil && (d.offset < first || d.offset > first+neighbours) {
+			break
+		}
+		heap.Pop(&l.later)
+		if d.span.Settled(d.offset) {
+			continue
+		}
+		if got == nil {
+			got, first = map[int64]*position.Span{}, d.offset
+		}
+		got[d.offset] = d.span
+	}
+	return got
+}
+
+// readAgain fetches deferred messages. What it does not get this time goes
+// back to the others.
+func (s *source) readAgain(l *lane, want map[int64]*position.Span) {
+	from, last := int64(-1), int64(-1)
+	for o := range want {
+		if from < 0 || o < from {
+			from = o
+		}
+		last = max(last, o)
+	}
+	s.mu.Lock()
+	leader, w := l.leader, fetch.Want{Topic: l.claim.Topic, ID: l.id, Partition: l.claim.Index, Offset: from, MaxBytes: maxLaneAsk}
+	s.mu.Unlock()
+	req := &fetch.Request{
+		Wants: []fetch.Want{w}, MaxBytes: maxLaneAsk, Limit: s.cfg.MaxBatchBytes + maxAsk, ClientID: s.b.cluster.ClientID(),
+	}
+	res, err := s.b.cluster.Raw(s.life, leader, silence, req)
+	got, next := records.Set{}, from
+	var code kafka.Error
+	start := int64(0)
+	if err == nil {
+		a := res.(*fetch.Answer)
+		code = a.Err
+		if code == 0 && len(a.Results) == 1 {
+			r := a.Results[0]
+			code, start = r.Err, r.LogStart
+			d := records.NewDecoder(s.cfg.MaxBatchBytes)
+			d.Only = func(offset int64) bool { return want[offset] != nil }
+			d.MaxBytes = maxLaneAsk
+			got, err = d.Decode(r.Records, from, r.Aborted)
+			next = got.Next
+		}
+	}
+	if code == kafka.OffsetOutOfRange {
+		// The beginning of the log has passed some of them.
+		next, code = s.beginningOf(l, start), 0
+	}
+	s.mu.Lock()
+	for _, ds := range got.Slabs {
+		for i := range ds {
+			d := &ds[i]
+			d.Lane, d.Handle = &l.Lane, want[d.Offset]
+			delete(want, d.Offset)
+		}
+	}
+	if l.life == live {
+		for i, ds := range got.Slabs {
+			bytes := 0
+			if i == 0 {
+				bytes = got.Bytes
+			}
+			l.put(ds, bytes)
+		}
+		s.leftover(l, want, next)
+	}
+	l.asking = false
+	bad := err != nil || code != 0
+	if bad {
+		l.retryLater()
+	}
+	s.mu.Unlock()
+	if bad {
+		nudge(s.stale)
+	}
+	nudge(s.hungry)
+	nudge(s.later)
+}
+
+// leftover sorts out what was asked for and did not come: what lies below next
+// is not in the log any more, and the rest is asked for again; s.mu is held.
+func (s *source) leftover(l *lane, want map[int64]*position.Span, next int64) {
+	gone, first := 0, int64(-1)
+	now := time.Now()
+	for o, span := range want {
+		if o >= next {
+			l.postpone(o, span, now)
+			continue
+		}
+		if span.Settle(o) {
+			gone++
+			if first < 0 || o < first {
+				first = o
+			}
+		}
+	}
+	if gone > 0 {
+		s.trouble.report("gap "+l.name(), &GapError{Partition: l.name(), Kind: CopiesGone, Position: first, Gone: gone})
+	}
+}
+
+// beginningOf asks where a lane's log begins; 0 when it cannot be told.
+func (s *source) beginningOf(l *lane, told int64) int64 {
+	if told > 0 {
+		return told
+	}
+	s.mu.Lock()
+	topics := s.topics
+	s.mu.Unlock()
+	at, err := listOffsets(s.life, s.b.cluster, topics, []coop.Partition{l.claim.Partition}, earliest)
+	if err != nil {
+		return 0
+	}
+	return at[l.claim.Partition]
+}

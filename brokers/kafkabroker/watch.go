@@ -1,0 +1,138 @@
+package kafkabroker
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+)
+
+// leastPause is between two looks at the metadata, however often somebody
+// finds it old.
+const leastPause = 100 * time.Millisecond
+
+// watch keeps the metadata as new as the cluster: leaders that moved, new
+// partitions, topics that came, went, or were made again.
+func (s *source) watch() {
+	tick := time.NewTicker(s.cfg.WatchInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-tick.C:
+		case <-s.stale:
+		}
+		s.look()
+		select {
+		case <-s.life.Done():
+			return
+		case <-time.After(leastPause):
+		}
+	}
+}
+
+func (s *source) look() {
+	view, err := s.b.cluster.Metadata(s.life, slices.Sorted(maps.Keys(s.reads)))
+	if err != nil {
+		if s.life.Err() == nil {
+			s.trouble.report("metadata", err)
+		}
+		return
+	}
+	s.trouble.over("metadata")
+	s.heard(view.Topics)
+}
+
+// heard takes in what the topics are now.
+func (s *source) heard(topics map[string]cluster.Topic) {
+	counts := map[string]int32{}
+	var came []string
+	var again []*lane
+	s.mu.Lock()
+	for name, t := range topics {
+		if t.Err == 0 {
+			counts[name] = int32(len(t.Partitions))
+			if old, ok := s.topics[name]; ok && old.Err != 0 {
+				came = append(came, name)
+			}
+		}
+		s.missing(name, t.Err)
+	}
+	s.topics = topics
+	for _, l := range s.lanes {
+		t := topics[l.claim.Topic]
+		p, ok := t.Partitions[l.claim.Index]
+		switch {
+		case t.Err != 0 || !ok:
+			l.leader = -1
+		case l.life != opening && l.id != t.ID:
+			again = append(again, l)
+		default:
+			l.leader = p.Leader
+		}
+	}
+	s.mu.Unlock()
+	if len(again) > 0 {
+		s.reopen(again, fmt.Errorf("topic %q was deleted and made again", again[0].claim.Topic))
+	}
+	for _, name := range came {
+		if s.reads[name] == name {
+			s.workers.Go(func() { s.destinationsOf(name) })
+		}
+	}
+	s.member.Observe(counts)
+	nudge(s.pump)
+	nudge(s.later)
+}
+
+// missing reports a topic that is not there, and that it came.
+func (s *source) missing(name string, code kafka.Error) {
+	what := "topic " + name
+	switch code {
+	case 0:
+		s.trouble.over(what)
+	case kafka.UnknownTopicOrPartition:
+		s.trouble.report(what, fmt.Errorf("does not exist; it is read as soon as it does: %w", code))
+	default:
+		s.trouble.report(what, code)
+	}
+}
+
+// reopen ends lanes whose log is another one now, and makes new ones of the
+// same claims.
+func (s *source) reopen(ls []*lane, cause error) {
+	s.lose(ls, cause)
+	s.mu.Lock()
+	var fresh []*lane
+	for _, l := range ls {
+		fresh = append(fresh, s.newLane(l.claim))
+	}
+	s.mu.Unlock()
+	s.workers.Go(func() { s.open(fresh) })
+}
+
+// destinationsOf checks, and where told makes, the destinations of a topic
+// that came later.
+func (s *source) destinationsOf(topic string) {
+	ctx, cancel := context.WithTimeout(s.life, 4*cluster.Short)
+	defer cancel()
+	notes, err := s.b.prepare(ctx, s.spec, []string{topic})
+	if err != nil && s.life.Err() == nil {
+		s.trouble.report("destinations of "+topic, err)
+		return
+	}
+	s.remark(notes)
+}
+
+// remark reports what is not right about destinations but no fault.
+func (s *source) remark(notes []remark) {
+	for _, n := range notes {
+		s.trouble.report(n.what, n.err)
+	}
+}
