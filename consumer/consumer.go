@@ -25,6 +25,7 @@ type Consumer struct {
 	health   *health
 	pipeline *pipeline
 	ran      atomic.Bool
+	compared atomic.Bool // the marks of some lanes were, and are of this store
 }
 
 // New checks a configuration and returns the consumer that it describes. It
@@ -103,7 +104,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	looped := make(chan struct{})
 	go func() { defer close(looped); p.run() }()
 	helpers.Go(func() {
-		r := &receiver{p: p, seed: maphash.MakeSeed()}
+		r := &receiver{p: p, seed: maphash.MakeSeed(), first: c.firstMark}
 		if err := r.run(receiving); err != nil {
 			fail(err)
 		}
@@ -170,7 +171,7 @@ func (c *Consumer) open(ctx context.Context) (brokers.Source, error) {
 		},
 	}
 	for tries := 1; ; tries++ {
-		source, err := c.openOnce(ctx, spec)
+		source, err := c.cfg.Broker.Open(ctx, spec)
 		var start *brokers.StartError
 		switch {
 		case err == nil:
@@ -190,21 +191,6 @@ func (c *Consumer) open(ctx context.Context) (brokers.Source, error) {
 			return nil, nil
 		}
 	}
-}
-
-func (c *Consumer) openOnce(ctx context.Context, spec brokers.Spec) (brokers.Source, error) {
-	source, err := c.cfg.Broker.Open(ctx, spec)
-	if err != nil {
-		return nil, err
-	}
-	if c.marked() {
-		if err := source.Mark(ctx, markOf(c.cfg.Store.Info())); err != nil {
-			closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-			defer cancel()
-			return nil, errors.Join(c.markError(err), source.Close(closing))
-		}
-	}
-	return source, nil
 }
 
 // longestWait is the longest time for which a copy can wait.

@@ -33,7 +33,7 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 			return
 		}
 		c.keepPrefix(ctx)
-		if info := c.cfg.Store.Info(); c.marked() && info.Sequence != marked {
+		if info := c.cfg.Store.Info(); c.compared.Load() && info.Sequence != marked {
 			err := c.pipeline.source.Mark(ctx, markOf(info))
 			var other *brokers.MarkError
 			switch {
@@ -54,10 +54,40 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 	}
 }
 
+// firstMark writes the mark before anything runs, again until it is kept: a
+// file that is lost in the first second was used, too. It comes after the marks
+// found with the lanes were compared, so that a start which was refused leaves
+// no mark with which the next one would be accepted.
+func (c *Consumer) firstMark(ctx context.Context) error {
+	for tries := 1; c.compared.Load(); tries++ {
+		err := c.pipeline.source.Mark(ctx, markOf(c.cfg.Store.Info()))
+		var other *brokers.MarkError
+		var start *brokers.StartError
+		switch {
+		case err == nil:
+			c.degraded("mark", nil)
+			return nil
+		case ctx.Err() != nil:
+			return nil
+		case errors.As(err, &other):
+			return c.markError(err)
+		case errors.As(err, &start), errors.Is(err, brokers.ErrClosed):
+			return err
+		}
+		c.degraded("mark", err)
+		select {
+		case <-time.After(publishBackoff(tries)):
+		case <-ctx.Done():
+			return nil
+		}
+	}
+	return nil
+}
+
 // lastMark writes the mark once more, so that the file of a consumer that was
 // stopped in order is known to its last write.
 func (c *Consumer) lastMark(ctx context.Context) {
-	if !c.marked() {
+	if !c.compared.Load() {
 		return
 	}
 	if err := c.pipeline.source.Mark(ctx, markOf(c.cfg.Store.Info())); err != nil {

@@ -74,7 +74,11 @@ func (c *Consumer) checkMarks(lanes []*brokers.Lane) error {
 			Mend: "use the newest file, or take over with this one on purpose with the store's Adopt option",
 		}
 	}
-	return c.confirm(newest)
+	if err := c.confirm(newest); err != nil {
+		return err
+	}
+	c.compared.Store(true)
+	return nil
 }
 
 // confirm tells a store whose age is in doubt what the broker remembers.

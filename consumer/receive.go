@@ -11,8 +11,9 @@ import (
 // receiver reads deliveries, finds their keys, and hands them to the loop in
 // slices, while the loop commits those before.
 type receiver struct {
-	p    *pipeline
-	seed maphash.Seed
+	p     *pipeline
+	seed  maphash.Seed
+	first func(ctx context.Context) error // called before the first delivery is handed on
 }
 
 // run receives until ctx ends (nil) or the source can give no more.
@@ -24,6 +25,12 @@ func (r *receiver) run(ctx context.Context) error {
 		}
 		deliveries, err := r.p.source.Receive(ctx, limit)
 		if len(deliveries) > 0 {
+			if r.first != nil {
+				if err := r.first(ctx); err != nil {
+					return err
+				}
+				r.first = nil
+			}
 			r.p.deliver(r.tasks(deliveries))
 		}
 		switch {
