@@ -110,6 +110,7 @@ func (s *session) again(part func(s *session, reopen func())) {
 // everything writes one of each and reads it back from the store as it is
 // opened again after every step.
 func (s *session) everything(reopen func()) {
+	letter1, letter2 := s.consumer+"/1", s.consumer+"/2"
 	c := s.claim("k", dedup.Acquired)
 	s.by(c, dedup.Dispatch, dedup.Done, charge)
 	s.by(c, dedup.Confirm, dedup.Done, dedup.EffectOp{Name: "charge", External: "ch_1", Outcome: []byte("paid\x00")})
@@ -130,16 +131,16 @@ func (s *session) everything(reopen func()) {
 	if d := s.claim("k", dedup.DuplicateFailed); !d.Record.Owed {
 		s.Errorf("the debt of a letter was forgotten")
 	}
-	s.note("letter-1", c)
-	s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, func(l *dedup.Letter) { l.Job, l.Token = "job-1", "secret" })
+	s.note(letter1, c)
+	s.move(letter1, c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, func(l *dedup.Letter) { l.Job, l.Token = "job-1", "secret" })
 	s.advance(100)
 	s.operate(dedup.Reopen, c.key, dedup.Done)
 	kept("k")
-	if l := s.letter("letter-1"); l.State != dedup.LetterOpen || l.Job != "job-1" || l.Token != "secret" || l.Key != c.key {
+	if l := s.letter(letter1); l.State != dedup.LetterOpen || l.Job != "job-1" || l.Token != "secret" || l.Key != c.key {
 		s.Errorf("letter %+v", l)
 	}
-	s.note("letter-2", held{key: s.key("old")})
-	s.move("letter-2", s.key("old"), dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Token = "another" })
+	s.note(letter2, held{key: s.key("old")})
+	s.move(letter2, s.key("old"), dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Token = s.consumer })
 	reopen()
 	p, err := s.store.Prefixes(s.Context(), s.consumer)
 	if err != nil || len(p) != 1 || p[0] != at(100) {
@@ -147,7 +148,7 @@ func (s *session) everything(reopen func()) {
 	}
 	old := func(op *dedup.Op) { op.Position, op.Stored = at(1), s.now().Add(-2*windowOver) }
 	s.claim("old", dedup.TooOld, old)
-	late := s.claim("old", dedup.Acquired, old, func(op *dedup.Op) { op.ReplayToken = "another" })
+	late := s.claim("old", dedup.Acquired, old, func(op *dedup.Op) { op.ReplayToken = s.consumer })
 	s.end(late, dedup.Success, dedup.Succeeded, func(op *dedup.Op) { op.Result = []byte{0, 0xff} })
 	kept("old")
 	c = s.claim("k", dedup.Acquired)
@@ -163,7 +164,7 @@ func (s *session) everything(reopen func()) {
 	for _, l := range []struct {
 		id, record string
 		state      dedup.LetterState
-	}{{"letter-1", "k", dedup.LetterOpen}, {"letter-2", "old", dedup.LetterSent}} {
+	}{{letter1, "k", dedup.LetterOpen}, {letter2, "old", dedup.LetterSent}} {
 		s.move(l.id, s.key(l.record), l.state, dedup.LetterResolved, dedup.Done, func(l *dedup.Letter) { l.Job = "job-1" })
 	}
 	reopen()
