@@ -1,0 +1,109 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+)
+
+// screen shows progress on one line of a terminal, and nothing elsewhere.
+type screen struct {
+	out   *os.File
+	width int // of what is there now
+	mute  bool
+}
+
+func newScreen(out *os.File) *screen {
+	info, err := out.Stat()
+	return &screen{out: out, mute: err != nil || info.Mode()&os.ModeCharDevice == 0}
+}
+
+func (s *screen) say(format string, args ...any) {
+	if s.mute {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	fmt.Fprintf(s.out, "\r%s%s", text, strings.Repeat(" ", max(0, s.width-len(text))))
+	s.width = len(text)
+}
+
+func (s *screen) clear() {
+	if s.width > 0 {
+		s.say("")
+		fmt.Fprint(s.out, "\r")
+	}
+}
+
+// printJSON writes the summary as one object on one line.
+func printJSON(out io.Writer, s summary) error { return json.NewEncoder(out).Encode(s) }
+
+// printTable writes the summary for a person.
+func printTable(out io.Writer, o options, s summary, sample *letter) {
+	d := &s.DeadLetters
+	var kinds []string
+	for _, reason := range reasons {
+		kinds = append(kinds, reason+" "+thousands(*d.of(reason)))
+	}
+	if d.Other > 0 {
+		kinds = append(kinds, "other "+thousands(d.Other))
+	}
+	fmt.Fprintf(out, "JetStream and a bolt file, seed %d, %.1f s\n\n", o.seed, s.Seconds)
+	row := func(what string, n int, note string) { fmt.Fprintf(out, "%14s %9s  %s\n", what, thousands(n), note) }
+	row("sent", s.Messages, "messages")
+	row("handled", s.BookedOrders, "orders booked, of "+thousands(s.Orders)+" that should be")
+	row("absorbed", s.Duplicates, "messages answered from the record, without the handler")
+	row("retried", s.Retries, "handler runs beyond the first of an order, of "+thousands(s.HandlerRuns))
+	row("dead-lettered", d.all(), strings.Join(kinds, ", "))
+	row("killed", s.Kills, "times with kill -9 while handlers ran; "+thousands(s.CrashWindowRepeats)+" calls outside had no record yet and were repeated")
+	verdict := "ok"
+	if !s.OK {
+		verdict = "BROKEN"
+	}
+	fmt.Fprintf(out, "\nproof: %s of %s orders booked, %s booked twice, %s messages lost, %s calls after done: %s\n",
+		thousands(s.BookedOrders), thousands(s.Orders), thousands(s.DoubleBookings), thousands(s.Lost), thousands(s.CallsAfterDone), verdict)
+	if s.OK {
+		nextSteps(out, o, sample)
+	}
+}
+
+// nextSteps says what to do with it.
+func nextSteps(out io.Writer, o options, sample *letter) {
+	fmt.Fprint(out, `
+Next:
+1. Wrap your own handler:
+
+       js, err := natsbroker.Connect(ctx, natsbroker.Config{URL: "nats://127.0.0.1:4222"})
+       store, err := boltstore.Open("billing.db", boltstore.Options{})
+       c, err := consumer.New(consumer.Config{
+           Name: "billing", Broker: js, Topics: []string{"ORDERS"}, StartFrom: consumer.Earliest, Store: store,
+       }, consumer.JSON("order.create", Order.ID, create)) // create: func(context.Context, Order) error
+       err = c.Run(ctx)
+
+2. Look at a letter.`)
+	if sample != nil {
+		fmt.Fprintf(out, " One of this run: dl-reason %s, dl-key %s,\n   dl-error %q.", sample.Reason, sample.Headers["dl-key"], sample.Headers["dl-error"])
+	}
+	if o.keep != "" {
+		fmt.Fprintf(out, "\n   All of them are in %s, one a line.\n", o.keep+string(os.PathSeparator)+"letters.jsonl")
+	} else {
+		fmt.Fprint(out, "\n   With --keep DIR all of them stay in DIR/letters.jsonl, one a line.\n")
+	}
+	fmt.Fprint(out, `
+3. Run against your own broker: a consumer to deploy, and traffic for it:
+
+       go run github.com/onceward/onceward/examples/nats-orders@latest --url nats://127.0.0.1:4222 --create
+       go run github.com/onceward/onceward/examples/nats-orders@latest produce --url nats://127.0.0.1:4222
+`)
+}
+
+// thousands writes 12345 as 12,345.
+func thousands(n int) string {
+	text := strconv.Itoa(n)
+	for i := len(text) - 3; i > 0 && text[i-1] != '-'; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}
