@@ -187,7 +187,8 @@ func openWord(word string) (brokers.Header, error) {
 // appendHeaders adds those that keep wants, by name: a NATS client does not
 // tell in which order names came. All values share one allocation.
 func appendHeaders(to []brokers.Header, header nats.Header, keep func(name string) bool) []brokers.Header {
-	names := make([]string, 0, len(header))
+	var few [8]string // most messages have fewer, and then this costs nothing
+	names := few[:0]
 	n, size := 0, 0
 	for name, values := range header {
 		if !keep(name) {
