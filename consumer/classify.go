@@ -35,6 +35,9 @@ func outcomeOf(err error, classify func(error) Class) (c Class, after time.Durat
 		return ClassRetryable, m.after
 	case m.skip:
 		return ClassSkip, 0
+	case m.nodes > maxErrorNodes:
+		// errors.Is would never return from a cycle, nor would a classifier.
+		return Unclassified, 0
 	}
 	if c = classify(err); c > ClassSkip {
 		return Unclassified, 0

@@ -307,6 +307,7 @@ func (r *Route) check(f *faults, at string) {
 		Archive:  r.Archive,
 	}
 	r.fingerprintRule = ruleNumber(r.Fingerprint.Rule)
+	r.fields = union(union(union(nil, r.ID.fields), r.Order.fields), r.Fingerprint.fields)
 }
 
 // check fills in the defaults of r and notes its faults under the prefix at.

@@ -16,6 +16,7 @@ import (
 // struct field) and bytes that are not UTF-8.
 var typedOptions = json.JoinOptions(
 	jsonv1.DefaultOptionsV1(),
+	jsonv1.ReportErrorsWithLegacySemantics(false), // the others have places, not values
 	jsontext.AllowDuplicateNames(false),
 	jsontext.AllowInvalidUTF8(false),
 )

@@ -65,7 +65,8 @@ func Fields(names ...string) Digest {
 		g.wrong = fmt.Sprintf("is Fields of %d fields, which must be 1 to %d", len(names), maxFields)
 		return g
 	}
-	g.Sum = func(d *Delivery) ([32]byte, error) { return sumFields(d.Value, paths) }
+	g.fields = paths
+	g.Sum = func(d *Delivery) ([32]byte, error) { return sumFields(d, paths) }
 	return g
 }
 
@@ -81,10 +82,10 @@ var canonicalOptions = json.JoinOptions(
 // scratch is what a canonical form is gathered in.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
-func sumFields(value []byte, paths []path) (sum [32]byte, err error) {
+func sumFields(d *Delivery, paths []path) (sum [32]byte, err error) {
 	var room [maxFields][]byte
 	found := room[:len(paths)]
-	if err := lookup(value, paths, found); err != nil {
+	if err := d.find(paths, found); err != nil {
 		return sum, err
 	}
 	pooled := scratch.Get().(*[]byte)
@@ -114,7 +115,7 @@ func sumFields(value []byte, paths []path) (sum [32]byte, err error) {
 		}
 	}
 	if missing == len(paths) {
-		return sum, errors.New("all of " + pathList(paths) + " are missing; there are: " + fieldNames(value))
+		return sum, errors.New("all of " + pathList(paths) + " are missing; there are: " + fieldNames(d.Value))
 	}
 	return sha256.Sum256(text), nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
 )
 
@@ -28,9 +29,10 @@ func Field(name string) Extract {
 	if err != nil {
 		return Extract{Rule: "field " + name, wrong: fmt.Sprintf("is Field(%s), whose path %v", quoteBounded(name), err)}
 	}
-	return Extract{Rule: "field " + name, From: func(d *Delivery) (string, error) {
+	paths := []path{p}
+	return Extract{Rule: "field " + name, fields: paths, From: func(d *Delivery) (string, error) {
 		var found [1][]byte
-		if err := lookup(d.Value, []path{p}, found[:]); err != nil {
+		if err := d.find(paths, found[:]); err != nil {
 			return "", err
 		}
 		return scalarText(p.text, found[0], d.Value)
@@ -73,7 +75,7 @@ func Header(name string) Extract {
 	case name == "":
 		e.wrong = "is Header(\"\")"
 		return e
-	case isOwnHeader(name):
+	case deadletter.IsOwnHeader(name):
 		e.wrong = fmt.Sprintf("is Header(%s), and dl-* headers are removed before", quoteBounded(name))
 		return e
 	}
@@ -131,6 +133,7 @@ func Join(parts ...Extract) Extract {
 	e := Extract{}
 	for i, p := range parts {
 		rules[i] = p.Rule
+		e.fields = union(e.fields, p.fields)
 		switch {
 		case p.wrong != "":
 			e.wrong = fmt.Sprintf("is a Join whose part %d %s", i, p.wrong)

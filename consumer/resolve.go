@@ -37,20 +37,14 @@ func (d *Delivery) fill(from *brokers.Delivery) {
 	}
 }
 
-// isOwnHeader says that the name begins with dl-, in any case: brokers and
-// proxies are known to change it.
-func isOwnHeader(name string) bool {
-	return len(name) >= 3 && name[0]|0x20 == 'd' && name[1]|0x20 == 'l' && name[2] == '-'
-}
-
 func withoutOwn(headers []brokers.Header) []brokers.Header {
 	for i := range headers {
-		if !isOwnHeader(headers[i].Key) {
+		if !deadletter.IsOwnHeader(headers[i].Key) {
 			continue
 		}
 		kept := append(make([]brokers.Header, 0, len(headers)-1), headers[:i]...)
 		for _, h := range headers[i+1:] {
-			if !isOwnHeader(h.Key) {
+			if !deadletter.IsOwnHeader(h.Key) {
 				kept = append(kept, h)
 			}
 		}
@@ -98,6 +92,10 @@ func (r *Route) resolve(d *Delivery) (key dedup.Key, order string, fp dedup.Fing
 			fault = panicked(reason, step, v)
 		}
 	}()
+	if len(r.fields) > 1 {
+		d.locate(r.fields)
+		defer d.unlocate()
+	}
 	if r.Decode != nil {
 		decoded, err := r.Decode(d)
 		if err != nil {

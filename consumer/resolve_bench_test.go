@@ -26,7 +26,7 @@ const benchPayload = `{"order_id":"ord-000000012345","customer_id":"cust-0000000
 func benchResolve(b *testing.B, r Route) {
 	b.ReportAllocs()
 	r.consumer = "billing"
-	r.fingerprintRule = ruleNumber(r.Fingerprint.Rule)
+	r.check(new(faults), "")
 	d := Delivery{Value: []byte(benchPayload)}
 	for b.Loop() {
 		if _, _, _, err := r.resolve(&d); err != nil {

@@ -68,6 +68,7 @@ type Route struct {
 	consumer        string
 	policy          *dedup.Policy
 	fingerprintRule uint32
+	fields          []path // that ID, Order and Fingerprint read
 }
 
 // Match decides whether a route takes a delivery. Rule says how, for logs.
@@ -83,7 +84,8 @@ type Extract struct {
 	Rule string
 	From func(d *Delivery) (string, error)
 
-	wrong string // fault of its making, reported with the configuration
+	fields []path // of the payload that it reads
+	wrong  string // fault of its making, reported with the configuration
 }
 
 // Digest makes a fingerprint. Rule names how and what of; digests made by
@@ -92,7 +94,8 @@ type Digest struct {
 	Rule string
 	Sum  func(d *Delivery) ([32]byte, error)
 
-	wrong string // fault of its making, reported with the configuration
+	fields []path // of the payload that it reads
+	wrong  string // fault of its making, reported with the configuration
 }
 
 // AfterFailure is what becomes of later deliveries of an ordering key when one
@@ -153,6 +156,8 @@ type Delivery struct {
 	Time    time.Time
 	// Decoded is what Route.Decode returned.
 	Decoded any
+
+	located *located // while the key is being found
 }
 
 // Header returns the first header of that name as text, empty when there is
