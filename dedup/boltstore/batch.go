@@ -126,7 +126,7 @@ func (b *batch) open(class uint32) (*openSegment, error) {
 			return nil, b.s.damaged(fmt.Sprintf("segment %d is gone", no))
 		}
 		aged := class != 0 && b.now.Sub(time.Unix(0, g.base)) >= period(b.words.classWindow(class))
-		if !g.closed && g.count < maxEntries && !aged {
+		if !g.closed && g.count < b.s.options.entries && !aged {
 			return g, nil
 		}
 		g.closed, g.dirty = true, true

@@ -14,6 +14,7 @@ type contents struct {
 	commit   uint64 // of bbolt
 	fresh    bool   // there is nothing of ours in the file
 	doubt    error  // why the newest commit may be missing; nil: it is there
+	later    uint64 // where in doubt: a later sequence of which there are traces
 	state    state
 	words    dictionary
 	segments map[uint32]*segment
@@ -57,11 +58,9 @@ func inspect(f io.ReaderAt, size int64) (*contents, error) {
 	}
 	if !ours {
 		c.fresh = true
-		if left, err := p.traces(); err != nil {
-			return nil, err
-		} else if left {
-			return nil, errors.New("its records are cut off from the root of the file")
-		}
+	}
+	if c.fresh || c.doubt != nil {
+		return c, c.latest(p)
 	}
 	return c, nil
 }
@@ -78,20 +77,36 @@ func (p *pages) foreign(b child, depth int) error {
 	return err
 }
 
-// traces says whether a state row lies anywhere in the file.
-func (p *pages) traces() (bool, error) {
+// latest looks for a later commit than the one that the file opens with, where
+// that is in doubt: pages are not overwritten before a later commit is safe, so
+// its state still lies about. A torn meta page would be found too, but a disk
+// writes the 80 bytes of one in a piece.
+func (c *contents) latest(p *pages) error {
 	const step = 1 << 20
-	b := make([]byte, step+len(stateMagic))
+	b := make([]byte, step+stateRowSize+sumSize)
 	for at := int64(0); at < p.size; at += step {
 		n, err := p.f.ReadAt(b[:min(int64(len(b)), p.size-at)], at)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return false, fmt.Errorf("it cannot be read at %d: %w", at, err)
+			return fmt.Errorf("it cannot be read at %d: %w", at, err)
 		}
-		if bytes.Contains(b[:n], []byte(stateMagic)) {
-			return true, nil
+		for rest := b[:n]; ; rest = rest[1:] {
+			i := bytes.Index(rest, []byte(stateMagic))
+			if i < 0 {
+				break
+			}
+			if rest = rest[i:]; len(rest) < stateRowSize+sumSize {
+				break
+			}
+			s, err := parseState(rest[:stateRowSize+sumSize])
+			switch {
+			case c.fresh:
+				return errors.New("its records are cut off from the root of the file")
+			case err == nil && s.id == c.state.id && s.commits > c.state.commits:
+				c.later = max(c.later, s.commits)
+			}
 		}
 	}
-	return false, nil
+	return nil
 }
 
 // errFormat says that the file is of another version of this package.

@@ -53,6 +53,12 @@ func (s *Store) open(deadline time.Time) error {
 	if err != nil {
 		return err
 	}
+	if c.later > 0 && !s.options.Adopt && !s.options.ReadOnly {
+		d := s.unconfirmed(c.doubt)
+		d.What = fmt.Sprintf("%v, and of what it would open with, sequence %d, there are traces up to %d", c.doubt, c.state.commits, c.later)
+		d.Mend = "restore a newer copy, or reconcile what happened last and accept the loss by opening it once with Options.Adopt"
+		return errors.Join(d, s.db.Close())
+	}
 	if c.fresh {
 		if c.doubt != nil && !s.options.Adopt {
 			return errors.Join(s.unconfirmed(c.doubt), s.db.Close())
@@ -151,7 +157,7 @@ func (s *Store) load(deadline time.Time) (c *contents, err error) {
 	o := &bolt.Options{
 		Timeout:        max(time.Until(deadline), 100*time.Millisecond),
 		NoFreelistSync: true, FreelistType: bolt.FreelistMapType, InitialMmapSize: initialMap(), NoStatistics: true,
-		ReadOnly: s.options.ReadOnly,
+		ReadOnly: s.options.ReadOnly, NoSync: s.options.noSync,
 		OpenFile: func(name string, flag int, mode os.FileMode) (*os.File, error) {
 			f, err := os.OpenFile(name, flag&^os.O_CREATE, mode)
 			if err != nil {

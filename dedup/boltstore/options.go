@@ -33,6 +33,11 @@ type Options struct {
 
 	// Logger for what an operator should know. Default [slog.Default].
 	Logger *slog.Logger
+
+	// For tests of this package: commits that do not wait for the disk, and
+	// shorter segments than maxEntries.
+	noSync  bool
+	entries uint32
 }
 
 // IndexBytes is what one record takes in memory at most. It needs 32 to 40; the
@@ -53,6 +58,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.MaxIndexBytes <= 0 {
 		o.MaxIndexBytes = defaultMaxIndexBytes
+	}
+	if o.entries == 0 {
+		o.entries = maxEntries
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/dedup"
@@ -31,15 +33,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (swept dedup.Swept, err er
 		if err := w.again(); err != nil {
 			return err
 		}
-		for class, no := range oldestOf(s.segments) {
-			if class == 0 {
-				continue // kept for ever
-			}
-			if err := w.class(class, no); err != nil {
-				return err
-			}
-		}
-		return nil
+		return w.classes()
 	})
 	if err != nil {
 		return swept, err
@@ -58,23 +52,13 @@ const (
 	sweptEarly = 1000
 )
 
-// oldestOf is the segment of each class that is dropped next.
-func oldestOf(segments map[uint32]*segment) map[uint32]uint32 {
-	oldest := make(map[uint32]uint32)
-	for no, g := range segments {
-		if first, ok := oldest[g.class]; !ok || no < first {
-			oldest[g.class] = no
-		}
-	}
-	return oldest
-}
-
 // sweeper is one step of a sweep.
 type sweeper struct {
 	*batch
 	left  int // records that may be ended or carried
 	looks int // entries that may be looked at
 	gone  int
+	freed uint32 // entries in dropped segments
 	more  bool
 	// late are hashes of records that are over and must stay.
 	late []hash
@@ -123,14 +107,34 @@ func over(r *dedup.Record, now time.Time) bool {
 	return r.Window > 0 && !r.Finished.Add(r.Window).After(now)
 }
 
-// class sweeps the oldest segment of a class: from its mark on as long as what
-// comes is over or counts no more. What must stay moves to the newest segment.
-// With nothing left, the segment goes.
-func (w *sweeper) class(class, no uint32) error {
-	g := w.segment(no)
-	if g == nil {
-		return w.s.damaged(fmt.Sprintf("segment %d is gone", no))
+// classes sweeps the segments of each class, oldest first, until one must stay.
+func (w *sweeper) classes() error {
+	stays := map[uint32]bool{0: true} // class 0 is kept for ever
+	for _, no := range slices.Sorted(maps.Keys(w.s.segments)) {
+		class := w.s.segments[no].class
+		if stays[class] {
+			continue
+		}
+		if w.more = w.freed >= maxEntries; w.more {
+			return nil
+		}
+		g := w.segment(no)
+		if g == nil {
+			return w.s.damaged(fmt.Sprintf("segment %d is gone", no))
+		}
+		gone, err := w.sweep(g)
+		if err != nil || w.more {
+			return err
+		}
+		stays[class] = !gone
 	}
+	return nil
+}
+
+// sweep sweeps a segment, from its mark on as long as what comes is over or
+// counts no more. What must stay moves to the newest segment. With nothing
+// left, the segment goes.
+func (w *sweeper) sweep(g *openSegment) (gone bool, err error) {
 	n, moved := g.mark, false
 	c := g.bucket.Cursor()
 	for key, row := c.Seek(w.numbered(n)); n < g.count; key, row = c.Next() {
@@ -139,12 +143,12 @@ func (w *sweeper) class(class, no uint32) error {
 			break
 		}
 		if len(key) != 4 || binary.BigEndian.Uint32(key) != n {
-			return w.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", no, n))
+			return false, w.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", g.no, n))
 		}
 		w.looks--
-		due, counts, err := w.entryAt(g, placeOf(no, n), row)
+		due, counts, err := w.entryAt(g, placeOf(g.no, n), row)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if counts && !due {
 			break
@@ -153,12 +157,12 @@ func (w *sweeper) class(class, no uint32) error {
 		n++
 	}
 	if n == g.count {
-		return w.drop(g)
+		return true, w.drop(g)
 	}
 	if moved || n-g.mark >= sweptEarly {
 		g.mark, g.dirty, w.dirty = n, true, true
 	}
-	return nil
+	return false, nil
 }
 
 // entryAt sweeps one entry. counts says that it is a record's newest, due that
@@ -245,9 +249,8 @@ func (w *sweeper) drop(g *openSegment) error {
 	}
 	if w.s.current[g.class] == g.no {
 		delete(w.s.current, g.class)
-	} else {
-		w.more = true // there is another, which may be due
 	}
+	w.freed += g.count
 	g.dirty, w.dirty = false, true
 	w.dropped = append(w.dropped, g.no)
 	return nil
