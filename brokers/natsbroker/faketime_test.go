@@ -1,0 +1,247 @@
+package natsbroker
+
+import (
+	"context"
+	"errors"
+	"net"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/onceward/onceward/brokers"
+)
+
+// inside is a server in a synctest bubble, reached without sockets. It can be
+// stopped and started again.
+type inside struct {
+	t   *testing.T
+	dir string
+	mu  sync.Mutex
+	s   *server.Server
+}
+
+func startInside(t *testing.T, dir string) *inside {
+	t.Helper()
+	emptyPools()
+	t.Cleanup(emptyPools)
+	i := &inside{t: t, dir: dir}
+	i.start()
+	return i
+}
+
+// emptyPools takes timers of other tests out of nats.go's pool: one that was
+// made in a bubble cannot be used outside of it, and the other way round.
+func emptyPools() {
+	runtime.GC() // moves what a sync.Pool holds aside
+	runtime.GC() // and forgets it
+}
+
+func (i *inside) start() {
+	i.t.Helper()
+	s, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: i.dir, NoSigs: true, NoLog: true})
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	go s.Start()
+	if !s.ReadyForConnections(10 * time.Second) {
+		i.t.Fatal("server does not come up")
+	}
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.s = s
+}
+
+func (i *inside) stop() {
+	i.mu.Lock()
+	s := i.s
+	i.s = nil
+	i.mu.Unlock()
+	if s != nil {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+}
+
+func (i *inside) InProcessConn() (net.Conn, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.s == nil {
+		return nil, errors.New("connection refused")
+	}
+	return i.s.InProcessConn()
+}
+
+func (i *inside) connect(config Config) *Broker {
+	i.t.Helper()
+	config.URL, config.Create = "nats://inside:4222", true
+	config.Options = append(config.Options, nats.InProcessServer(i))
+	b, err := Connect(i.t.Context(), config)
+	if err != nil {
+		i.t.Fatal(err)
+	}
+	return b
+}
+
+func closeAll(t *testing.T, s brokers.Source, b *Broker) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	b.Close()
+}
+
+// 1,100 copies wait for two hours in the retry stream: fresh messages are not
+// held up, all copies come when they are due, also when the process is started
+// again in between.
+func TestManyWaitingCopiesHoldNothingUp(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		const n = 1100
+		srv := startInside(t, dir)
+		b := srv.connect(Config{Prefetch: 100})
+		spec := specOf("ORDERS")
+		spec.LongestWait = 2 * time.Hour
+		s := openSource(t, b, spec)
+		copies := make([]brokers.Outgoing, n)
+		for i := range copies {
+			copies[i] = brokers.Outgoing{Topic: "ORDERS_RETRY.billing", Value: []byte("copy"), Subject: "ORDERS.x"}
+		}
+		for _, err := range b.Publish(t.Context(), copies) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		due := time.Now().Add(2 * time.Hour)
+		for left := n; left > 0; {
+			ds := receive(t, s, min(left, 50))
+			left -= len(ds)
+			if err := s.Defer(ds, time.Until(due)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fresh := func(s *source) {
+			t.Helper()
+			if _, err := b.js.Publish(t.Context(), "ORDERS.x", []byte("fresh")); err != nil {
+				t.Fatal(err)
+			}
+			began := time.Now()
+			ds := receive(t, s, 1)
+			if string(ds[0].Value) != "fresh" || time.Since(began) > time.Second {
+				t.Fatalf("received %q after %v", ds[0].Value, time.Since(began))
+			}
+			if err := s.Ack(ds); err != nil {
+				t.Fatal(err)
+			}
+		}
+		fresh(s)
+		time.Sleep(time.Hour)
+		closeAll(t, s, b)
+		b = srv.connect(Config{Prefetch: 100})
+		s = openSource(t, b, spec)
+		fresh(s)
+		ctx, cancel := context.WithDeadline(t.Context(), due.Add(time.Minute))
+		defer cancel()
+		for left := n; left > 0; {
+			ds, err := s.Receive(ctx, brokers.Limit{Messages: 100, Bytes: 1 << 20})
+			if err != nil {
+				t.Fatalf("%d of %d copies missing after they were due: %v", left, n, err)
+			}
+			if early := time.Until(due); early > 0 {
+				t.Fatalf("%d copies came %v early", len(ds), early)
+			}
+			for _, d := range ds {
+				if !d.Lane.Retry || d.Subject != "ORDERS.x" {
+					t.Errorf("received %q of %q", d.Value, d.Subject)
+				}
+			}
+			if err := s.Ack(ds); err != nil {
+				t.Fatal(err)
+			}
+			left -= len(ds)
+		}
+		closeAll(t, s, b)
+		srv.stop()
+	})
+}
+
+// A server that is away for a while is waited for; nothing is lost and nothing
+// needs a restart.
+func TestAStoppedServerIsWaitedFor(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		srv := startInside(t, dir)
+		b := srv.connect(Config{})
+		var state degradations
+		spec := specOf("ORDERS")
+		spec.Events.Degraded = state.note
+		s := openSource(t, b, spec)
+		publishNumbers(t, b.js, "ORDERS", 0, 10)
+		held := receive(t, s, 5)
+		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Minute} {
+			srv.stop()
+			time.Sleep(pause)
+			srv.start()
+			time.Sleep(5 * time.Second)
+			if !state.healed("connection") {
+				t.Errorf("after %v: %v", pause, state.state)
+			}
+		}
+		if err := s.Ack(held); err != nil {
+			t.Error(err)
+		}
+		publishNumbers(t, b.js, "ORDERS", 10, 20)
+		seen := map[string]bool{}
+		for _, d := range held {
+			seen[string(d.Value)] = true
+		}
+		for len(seen) < 20 {
+			ds := receive(t, s, 1)
+			for _, d := range ds {
+				seen[string(d.Value)] = true
+			}
+			if err := s.Ack(ds); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closeAll(t, s, b)
+		srv.stop()
+	})
+}
+
+// A server that is connected and silent is noticed by its missing heartbeats.
+func TestRequestsThatTheServerForgotAreRenewed(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		srv := startInside(t, dir)
+		b := srv.connect(Config{})
+		s := openSource(t, b, specOf("ORDERS"))
+		synctest.Wait()
+		l := s.lanes[0]
+		l.forget() // the server's answers to them count no more
+		l.mu.Lock()
+		l.requested = l.want // as if they had been sent, and got lost
+		l.mu.Unlock()
+		l.inbox = b.nc.NewInbox() + "."
+		if err := l.sub.Unsubscribe(); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.subscribe(); err != nil {
+			t.Fatal(err)
+		}
+		publishNumbers(t, b.js, "ORDERS", 0, 1)
+		began := time.Now()
+		receive(t, s, 1)
+		if took := time.Since(began); took < heartbeat || took > 2*silence {
+			t.Errorf("it took %v", took)
+		}
+		closeAll(t, s, b)
+		srv.stop()
+	})
+}
