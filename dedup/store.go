@@ -93,12 +93,15 @@ type Info struct {
 // Errors: a [*DamagedError] when the store is behind: it says what may be lost
 // and how to go on.
 type Confirmer interface {
+	// Confirm compares the sequence kept elsewhere with the store's own and,
+	// where the store is not behind, lets it take writes.
 	Confirm(sequence uint64) error
 }
 
 // Enlister is a store that can write rows of the user's own in the commit that
 // completes a record. CanEnlist says whether it understands work of this type.
 type Enlister interface {
+	// CanEnlist says whether the store understands work of this type.
 	CanEnlist(work any) bool
 }
 

@@ -3,7 +3,6 @@ package storetest
 import (
 	"flag"
 	"fmt"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -11,12 +10,12 @@ import (
 	"testing/synctest"
 )
 
-func TestMain(m *testing.M) {
+// quietRapid is for planted faults, which make random sequences fail on
+// purpose.
+func quietRapid() {
 	flag.Parse()
-	// Planted faults make random sequences fail on purpose.
 	_ = flag.Set("rapid.nofailfile", "true")
 	_ = flag.Set("rapid.shrinktime", "0s")
-	os.Exit(m.Run())
 }
 
 // recorder is told of failures in place of the test.
