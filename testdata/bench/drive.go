@@ -149,5 +149,3 @@ func driveKafka() error {
 	})
 	return nil
 }
-
-func driveStore() error { return fmt.Errorf("the store bench is not there yet") }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 )
 
 // suite runs measurements and keeps their results by name.
@@ -67,6 +68,9 @@ func extras(r result) string {
 	return b.String()
 }
 
+// endsWithUs: no measurement outlives a driver that was killed.
+var endsWithUs = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+
 // run runs one measurement in a process of its own.
 func (s *suite) run(p part) (result, error) {
 	exe, err := os.Executable()
@@ -76,6 +80,7 @@ func (s *suite) run(p part) (result, error) {
 	cmd := exec.Command(exe, append(append([]string{"case", p.name, "-dir", *dir}, s.flags...), p.flags...)...)
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	cmd.SysProcAttr = endsWithUs
 	if err := cmd.Run(); err != nil {
 		return result{}, fmt.Errorf("%s: %w", p.as, err)
 	}

@@ -58,6 +58,7 @@ func startNATS(dir string) (url string, pid int, stop func(), err error) {
 		return "", 0, nil, err
 	}
 	cmd.Stderr = os.Stderr
+	cmd.SysProcAttr = endsWithUs
 	if err := cmd.Start(); err != nil {
 		return "", 0, nil, err
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // order is one message of the load: 200 bytes of JSON with the id, which is
-// also in a header. One in ten repeats an id of the 50,000 before it, and the
+// also in a header. One in ten repeats one of the 50,000 before it, and the
 // messages of one id in a hundred are marked bad by a header.
 type order struct {
 	id    string
@@ -33,7 +33,7 @@ func orders(count int, f func(i int, o order)) {
 		}
 		recent[i%len(recent)] = of
 		id := orderID(of)
-		f(i, order{id: id, bad: of%100 == 7, value: orderValue(i, id)})
+		f(i, order{id: id, bad: of%100 == 7, value: orderValue(of, id)})
 	}
 }
 
