@@ -273,3 +273,90 @@ func TestSoakAKillAtAnyStepLosesNothingAndRepeatsNothingCompleted(t *testing.T) 
 		t.Errorf("only %d fences were seen after another one of the key: the kills hit nothing", r.rising)
 	}
 }
+
+func TestSoakAMessageThatKillsItsProcessIsFoundAmongItsNeighbours(t *testing.T) {
+	r := newCrashRig(t)
+	neighbours := full(500)
+	for i := range neighbours {
+		if i == neighbours/2 {
+			r.send("exit", 1)
+		}
+		r.send("hold", 1)
+	}
+	c := r.config()
+	c.Workers, c.LoneCrashes, c.Hold = 512, 3, 10*time.Second
+	lives, most := 0, 0
+	for {
+		if lives++; lives > 10 {
+			t.Fatal("still dying")
+		}
+		if lives > 2 {
+			c.Hold = time.Millisecond // alone they would take the test's time
+		}
+		p := start(t, "consumer", c)
+		settled := make(chan struct{})
+		go func() {
+			defer close(settled)
+			for ; r.unsettled() != 0; time.Sleep(20 * time.Millisecond) {
+				if p.cmd.Process.Signal(noSignal) != nil {
+					return // it has died
+				}
+			}
+			_ = p.cmd.Process.Signal(terminate)
+		}()
+		begun := 0
+		p.wait(func(words []string) { begun++; r.see(words) })
+		<-settled
+		most = max(most, begun)
+		r.look()
+		if p.err == nil {
+			break
+		}
+	}
+	if most <= neighbours {
+		t.Errorf("at most %d ran beside each other, want all %d", most, neighbours+1)
+	}
+	r.check(map[string]string{"exit": "crash-loop"})
+	t.Logf("%d lives", lives)
+}
+
+func TestSoakAServerThatIsKilledInTheMiddleLosesNothing(t *testing.T) {
+	r := newCrashRig(t)
+	kinds := []string{"hold", "book", "flaky", "later", "refuse", "fail", "doubt", "garbage"}
+	for range 4 * full(50) {
+		for _, do := range kinds {
+			r.send(do, 1)
+		}
+	}
+	c := r.config()
+	c.Workers, c.Hold = 4, 100*time.Millisecond
+	p := start(t, "consumer", c)
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		down := time.Duration(full(10)) * time.Second
+		for range 3 {
+			time.Sleep(100 * time.Millisecond)
+			r.server.kill()
+			time.Sleep(down)
+			r.server.restart()
+			down = 100 * time.Millisecond
+		}
+		for end := time.Now().Add(time.Minute); time.Now().Before(end) && r.unsettled() != 0; {
+			time.Sleep(20 * time.Millisecond)
+		}
+		_ = p.cmd.Process.Signal(terminate)
+	}()
+	p.wait(r.see)
+	<-stopped
+	if p.err != nil {
+		t.Errorf("the consumer ended with %v", p.err)
+	}
+	if n := r.unsettled(); n != 0 {
+		t.Errorf("%d messages are not settled", n)
+	}
+	r.look()
+	r.check(map[string]string{
+		"refuse": "terminal", "fail": "exhausted", "doubt": "in-doubt", "garbage": "decode",
+	})
+}

@@ -117,7 +117,10 @@ func (p *process) killed() bool {
 	return errors.As(p.err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
 }
 
-const terminate = syscall.SIGTERM
+const (
+	terminate = syscall.SIGTERM
+	noSignal  = syscall.Signal(0) // asks whether a process lives
+)
 
 // terminated is closed at SIGTERM.
 func terminated() <-chan struct{} {
