@@ -133,6 +133,8 @@ func (c *Config) check() error {
 // such at once. A user who may not ask is let through: Open will tell.
 func (b *Broker) probe(ctx context.Context) error {
 	began := time.Now()
+	ctx, cancel := b.untilDenied(ctx)
+	defer cancel()
 	_, err := b.js.AccountInfo(ctx)
 	what := "use JetStream at " + b.address()
 	switch {

@@ -164,6 +164,30 @@ func (b *Broker) denial(since time.Time, subject string) error {
 	return nil
 }
 
+// untilDenied ends ctx when the server says that we may not do what the API is
+// asked for: it answers such a request with nothing else.
+func (b *Broker) untilDenied(ctx context.Context) (context.Context, context.CancelFunc) {
+	began := time.Now()
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for {
+			b.mu.Lock()
+			denied := b.denied
+			b.mu.Unlock()
+			if err := b.denial(began, ""); err != nil {
+				cancel(err)
+				return
+			}
+			select {
+			case <-denied:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // address is where the connection leads, without credentials.
 func (b *Broker) address() string {
 	if at := b.nc.ConnectedUrlRedacted(); at != "" {

@@ -2,9 +2,12 @@ package natsbroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
 )
@@ -51,7 +54,24 @@ func (l *lane) position(ctx context.Context) (next, lag int64, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
+	l.pausedBy(info)
 	f.at, f.next = time.Now(), int64(info.AckFloor.Stream)+1
 	f.lag = int64(info.NumPending) + int64(info.NumAckPending)
 	return f.next, f.lag, nil
 }
+
+// pausedBy reports a durable that an operator has paused, which is quiet and
+// yet in order, and the end of the pause.
+func (l *lane) pausedBy(info *jetstream.ConsumerInfo) {
+	l.mu.Lock()
+	before := l.trouble
+	l.mu.Unlock()
+	switch {
+	case info.Paused:
+		l.report(fmt.Errorf("%w for %v", errPaused, info.PauseRemaining.Round(time.Second)))
+	case errors.Is(before, errPaused):
+		l.report(nil)
+	}
+}
+
+var errPaused = errors.New("the consumer is paused on the server")

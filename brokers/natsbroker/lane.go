@@ -29,10 +29,9 @@ type lane struct {
 	next     string // subject that takes requests
 	inbox    string // prefix of their reply subjects, with the dot at its end
 	want     int    // messages requested and waiting here, together
-	most     int    // in one request, where the durable bounds it; 0 for no bound
-	expires  time.Duration
 	sub      *nats.Subscription
 	floor    floor
+	examined time.Time // when doubt asked last; guarded by source.mu
 
 	mu          sync.Mutex // guards what follows, and the fields of held
 	held        ring
@@ -42,7 +41,9 @@ type lane struct {
 	queuedBytes int
 	requested   int // messages that the server still owes us
 	epoch       int // of requests: answers to earlier ones are not counted
+	most        int // messages of one request, where the durable bounds them; else 0
 	maxBytes    int // of one request
+	expires     time.Duration
 	paused      bool
 	open        bool      // requests may be sent: after Assigned, until the end
 	ended       bool      // settlement is refused
@@ -63,47 +64,53 @@ const (
 // request is the pull protocol's, see ADR-13 of
 // nats-io/nats-architecture-and-design. JSON, written by hand since it is sent
 // for every few hundred messages.
-func (l *lane) request(batch, maxBytes int) []byte {
+func request(batch, maxBytes int, expires time.Duration) []byte {
 	b := make([]byte, 0, 96)
 	b = append(b, `{"batch":`...)
 	b = strconv.AppendInt(b, int64(batch), 10)
 	b = append(b, `,"max_bytes":`...)
 	b = strconv.AppendInt(b, int64(maxBytes), 10)
 	b = append(b, `,"expires":`...)
-	b = strconv.AppendInt(b, int64(l.expires), 10)
-	if l.expires >= 2*heartbeat {
+	b = strconv.AppendInt(b, int64(expires), 10)
+	if expires >= 2*heartbeat {
 		b = append(b, `,"idle_heartbeat":`...)
 		b = strconv.AppendInt(b, int64(heartbeat), 10)
 	}
 	return append(b, '}')
 }
 
-// ask is how many messages to request now; l.mu is held. They count as
-// requested from here on.
-func (l *lane) ask() int {
+// asking is a request that is to be sent.
+type asking struct {
+	batch, epoch, maxBytes int
+	expires                time.Duration
+}
+
+// ask says what to request now; l.mu is held. Its messages count as requested
+// from here on. A batch of 0 is nothing.
+func (l *lane) ask() asking {
 	have := l.requested + len(l.queue) - l.head
 	if !l.open || have > l.want/2 || l.queuedBytes >= l.maxBytes {
-		return 0
+		return asking{}
 	}
 	n := l.want - have
 	if l.most > 0 {
 		n = min(n, l.most)
 	}
 	l.requested += n
-	return n
+	return asking{batch: n, epoch: l.epoch, maxBytes: l.maxBytes, expires: l.expires}
 }
 
 // pull sends a request. Its reply subject says in which epoch it was sent and
 // for how many, so that nothing needs to be kept.
-func (l *lane) pull(batch, epoch, maxBytes int) {
-	if batch == 0 {
+func (l *lane) pull(a asking) {
+	if a.batch == 0 {
 		return
 	}
-	reply := l.inbox + strconv.Itoa(epoch) + "." + strconv.Itoa(batch)
-	if err := l.s.b.nc.PublishRequest(l.next, reply, l.request(batch, maxBytes)); err != nil {
+	reply := l.inbox + strconv.Itoa(a.epoch) + "." + strconv.Itoa(a.batch)
+	if err := l.s.b.nc.PublishRequest(l.next, reply, request(a.batch, a.maxBytes, a.expires)); err != nil {
 		l.mu.Lock()
-		if l.epoch == epoch {
-			l.requested = max(0, l.requested-batch)
+		if l.epoch == a.epoch {
+			l.requested = max(0, l.requested-a.batch)
 		}
 		l.mu.Unlock()
 	}
@@ -112,9 +119,9 @@ func (l *lane) pull(batch, epoch, maxBytes int) {
 // refill requests what there is room for.
 func (l *lane) refill() {
 	l.mu.Lock()
-	batch, epoch, maxBytes := l.ask(), l.epoch, l.maxBytes
+	a := l.ask()
 	l.mu.Unlock()
-	l.pull(batch, epoch, maxBytes)
+	l.pull(a)
 }
 
 // forget gives up what was requested: the server does not have it any more.
@@ -152,10 +159,14 @@ func (l *lane) arrive(m *nats.Msg) {
 	l.held.push(h)
 	l.queue = append(l.queue, h)
 	l.queuedBytes += h.d.Size()
-	batch, epoch, maxBytes := l.ask(), l.epoch, l.maxBytes
+	healed := l.trouble != nil
+	a := l.ask()
 	l.mu.Unlock()
 	l.s.look()
-	l.pull(batch, epoch, maxBytes)
+	l.pull(a)
+	if healed {
+		l.report(nil)
+	}
 }
 
 // take moves deliveries at hand to out, within limit, and reports the bytes of
@@ -183,9 +194,9 @@ func (l *lane) take(out []*brokers.Delivery, messages, bytes int) ([]*brokers.De
 	if l.head == len(l.queue) {
 		l.queue, l.head = l.queue[:0], 0
 	}
-	batch, epoch, maxBytes := l.ask(), l.epoch, l.maxBytes
+	a := l.ask()
 	l.mu.Unlock()
-	l.pull(batch, epoch, maxBytes)
+	l.pull(a)
 	return out, taken
 }
 
@@ -217,9 +228,12 @@ func (l *lane) status(m *nats.Msg) {
 		again = true
 	case code == "409" && strings.HasPrefix(text, "Batch Completed"):
 		again = true
+	case code == "409" && strings.HasPrefix(text, "Exceeded"), code == "400", code == "412", code == "423":
+		// The durable was edited: what it allows is asked for.
+		doubt = refused{fmt.Errorf("server answers %s %s", code, text)}
 	default:
-		// 409 Consumer Deleted, Leadership Change, Server Shutdown, Exceeded
-		// MaxRequestBatch; 503 no responders. Whether it heals is asked for,
+		// 409 Consumer Deleted, Leadership Change, Server Shutdown; 503
+		// no responders. Whether it heals is asked for,
 		// and the next request is sent with the next tick, not at once.
 		doubt = fmt.Errorf("server answers %s %s", code, text)
 	}

@@ -2,7 +2,6 @@ package natsbroker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -26,6 +25,8 @@ func (b *Broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 		b: b, spec: spec, events: serial.New(), wake: make(chan struct{}, 1), checking: map[*lane]bool{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
+	ctx, cancel := b.untilDenied(ctx)
+	defer cancel()
 	if err := s.bind(ctx); err != nil {
 		s.cancel()
 		for _, l := range s.lanes {
@@ -136,25 +137,33 @@ func (s *source) lane(topic string, stream jetstream.Stream, consumer jetstream.
 	of, info := stream.CachedInfo(), consumer.CachedInfo()
 	l := &lane{
 		s: s, consumer: consumer, stream: of.Config.Name, durable: info.Name, created: info.Created,
-		ackWait: info.Config.AckWait, want: s.b.config.Prefetch, most: info.Config.MaxRequestBatch,
-		next:    s.b.api + "CONSUMER.MSG.NEXT." + of.Config.Name + "." + info.Name,
-		inbox:   s.b.nc.NewInbox() + ".",
-		expires: requestExpires,
-		// A request is bounded to a quarter of what may be unfinished, as about
-		// four overlap, and yet to more than the server takes as one message.
-		maxBytes: max(s.spec.Unfinished.Bytes/4, int(s.b.nc.MaxPayload())+(128<<10)),
+		ackWait: info.Config.AckWait, want: s.b.config.Prefetch,
+		next:  s.b.api + "CONSUMER.MSG.NEXT." + of.Config.Name + "." + info.Name,
+		inbox: s.b.nc.NewInbox() + ".",
 	}
-	if m := info.Config.MaxRequestExpires; m > 0 {
-		l.expires = min(l.expires, m)
-	}
-	if m := info.Config.MaxRequestMaxBytes; m > 0 {
-		l.maxBytes = min(l.maxBytes, m)
-	}
+	l.learn(info)
 	l.held.init()
 	l.Topic, l.Retry = topic, retry
 	l.Source = of.Config.Name + "@" + of.Created.UTC().Format(time.RFC3339Nano)
 	l.Backlog = int64(info.NumPending) + int64(info.NumAckPending)
 	return l
+}
+
+// learn takes over what the durable allows in one request, which may be edited
+// while it is read.
+func (l *lane) learn(info *jetstream.ConsumerInfo) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.most, l.expires = info.Config.MaxRequestBatch, requestExpires
+	if m := info.Config.MaxRequestExpires; m > 0 {
+		l.expires = min(l.expires, m)
+	}
+	// A request is bounded to a quarter of what may be unfinished, as about
+	// four overlap, and yet to more than the server takes as one message.
+	l.maxBytes = max(l.s.spec.Unfinished.Bytes/4, int(l.s.b.nc.MaxPayload())+(128<<10))
+	if m := info.Config.MaxRequestMaxBytes; m > 0 {
+		l.maxBytes = min(l.maxBytes, m)
+	}
 }
 
 func (l *lane) subscribe() error {
@@ -165,82 +174,4 @@ func (l *lane) subscribe() error {
 	l.sub = sub
 	// What is on its way is bounded by our requests.
 	return sub.SetPendingLimits(-1, -1)
-}
-
-// doubt asks the server about a lane that behaves strangely, one question at a
-// time: whether the durable is still the same. Then the requests are renewed.
-func (s *source) doubt(l *lane, why error) {
-	s.mu.Lock()
-	if s.checking[l] || s.err != nil {
-		s.mu.Unlock()
-		return
-	}
-	s.checking[l] = true
-	s.own.Go(func() {
-		gone := s.examine(l, why)
-		s.mu.Lock()
-		delete(s.checking, l)
-		s.mu.Unlock()
-		if gone != nil {
-			s.fail(gone)
-		}
-	})
-	s.mu.Unlock()
-}
-
-// examine reports a *StartError when the durable is gone. A server that has
-// just come up may know nothing yet, so that is believed when it is said twice.
-func (s *source) examine(l *lane, why error) error {
-	name := fmt.Sprintf("consumer %q of stream %q", l.durable, l.stream)
-	denials := 0
-	for denied := time.Now(); ; {
-		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
-		info, err := l.consumer.Info(ctx)
-		cancel()
-		switch {
-		case s.ctx.Err() != nil:
-			return nil
-		case err == nil && !info.Created.Equal(l.created):
-			return &brokers.StartError{
-				What: "read " + name, Wrong: "it was deleted and made again: its position is lost", Mend: "restart",
-			}
-		case err == nil:
-			l.forget()
-			l.refill()
-			l.report(nil)
-			return nil
-		case errors.Is(err, jetstream.ErrConsumerNotFound), errors.Is(err, jetstream.ErrStreamNotFound),
-			errors.Is(err, jetstream.ErrConsumerDoesNotExist):
-			if denials++; denials > 1 {
-				wrong := "the consumer was deleted"
-				if errors.Is(err, jetstream.ErrStreamNotFound) {
-					wrong = "the stream was deleted"
-				}
-				return &brokers.StartError{What: "read " + name, Wrong: wrong, Mend: "make it again and restart", Err: err}
-			}
-		default:
-			denials = 0
-			if fault := s.b.denial(denied, ""); fault != nil {
-				err = fault
-			}
-			l.report(fmt.Errorf("%w; %w", why, err))
-		}
-		pause := time.NewTimer(time.Second)
-		select {
-		case <-s.ctx.Done():
-		case <-pause.C:
-		}
-		pause.Stop()
-	}
-}
-
-// report tells trouble of the lane, and its end, once each.
-func (l *lane) report(err error) {
-	l.mu.Lock()
-	same := (l.trouble == nil) == (err == nil)
-	l.trouble = err
-	l.mu.Unlock()
-	if !same {
-		l.s.degraded("stream "+l.stream, err)
-	}
 }

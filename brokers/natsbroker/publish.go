@@ -188,6 +188,8 @@ func (b *Broker) judge(ctx context.Context, l *letter, err error) (retry bool, _
 			return true, err
 		}
 		return false, err
+	case errors.Is(err, jetstream.ErrTooManyStalledMsgs):
+		return true, err // not sent: others' confirmations are awaited
 	case errors.Is(err, nats.ErrConnectionClosed):
 		return false, l.undecided(ctx, err)
 	case errors.Is(err, nats.ErrDisconnected), errors.Is(err, jetstream.ErrAsyncPublishTimeout):

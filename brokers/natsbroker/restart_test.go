@@ -176,8 +176,8 @@ func TestSlowHandlersWithAFullBufferSeeEachMessageOnce(t *testing.T) {
 	const wait = 300 * time.Millisecond
 	b := connect(t, Config{URL: url, Create: true, AckWait: wait, Prefetch: 100})
 	s := openSource(t, b, specOf("ORDERS"))
-	publishNumbers(t, js, "ORDERS", 0, 120)
-	for n := 0; n < 120; n += 30 {
+	publishNumbers(t, js, "ORDERS", 0, 90)
+	for n := 0; n < 90; n += 30 {
 		ds := receive(t, s, 30)
 		for end := time.Now().Add(3 * wait); time.Now().Before(end); time.Sleep(wait / 10) {
 		}

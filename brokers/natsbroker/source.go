@@ -407,6 +407,10 @@ func (s *source) giveBack(ctx context.Context) error {
 	if s.b.nc.IsConnected() && err == nil {
 		err = s.b.nc.FlushWithContext(ctx)
 	}
+	for _, l := range s.lanes {
+		// Where Drain could not: it must not come back with the connection.
+		_ = l.sub.Unsubscribe()
+	}
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		return nil // nothing can be given back; AckWait does it
 	}
