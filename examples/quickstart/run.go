@@ -20,9 +20,10 @@ type options struct {
 	json     bool
 }
 
-// stalled is how long nothing may move before the run is given up and judged
-// as it stands. Well above [ackWait] and every pause between retries.
-const stalled = time.Minute
+// stalled is how long no message may be settled and no order called before the
+// run is given up and judged as it stands. Well above [ackWait], every pause
+// between retries and the start of a process.
+const stalled = 30 * time.Second
 
 // run is one run, from the empty folder to the evidence.
 type run struct {
@@ -39,7 +40,8 @@ type run struct {
 	held    int      // as last asked
 	among   int      // kills that fell while handlers ran
 	moved   time.Time
-	last    [3]int // what was seen when it moved
+	last    [2]int // what was seen when it moved
+	gaveUp  error
 }
 
 // prove runs everything and leaves nothing behind but what is to be kept.
@@ -96,14 +98,11 @@ func (r *run) collect(ctx context.Context) (*evidence, error) {
 			return nil, err
 		}
 	}
-	if err := r.begin(ctx); err != nil {
+	e := &evidence{sent: r.sent, kills: r.options.kills}
+	if e.stop, err = r.lastLife(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.drain(ctx); err != nil {
-		return nil, err
-	}
-	e := &evidence{sent: r.sent, kills: r.options.kills, among: r.among}
-	e.stop = r.process.stop()
+	e.among = r.among
 	if e.booked, err = r.endLife(); err != nil {
 		return nil, err
 	}
@@ -147,6 +146,9 @@ func (r *run) endLife() (map[string]int, error) {
 // live runs one life until it is killed: when its share of the orders has been
 // called, and while handlers run, of whose calls some are held on the way.
 func (r *run) live(ctx context.Context, life int) error {
+	if r.gaveUp != nil {
+		return nil
+	}
 	trap := r.witness.set(max(1, r.sent.good*(life+1)/(r.options.kills+1)), 1+r.rng.IntN(min(workers, 16)))
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -170,16 +172,30 @@ func (r *run) live(ctx context.Context, life int) error {
 	return err
 }
 
-// drain waits until the durable holds nothing more.
-func (r *run) drain(ctx context.Context) error {
-	return r.watch(ctx, func() bool { return r.held == 0 }, nil)
+// lastLife runs the last life, until the durable holds nothing more and the
+// process has stopped in order; where it did not, stopped says why.
+func (r *run) lastLife(ctx context.Context) (stopped, err error) {
+	if r.gaveUp != nil {
+		return r.gaveUp, nil
+	}
+	if err := r.begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := r.watch(ctx, func() bool { return r.held == 0 }, nil); err != nil {
+		return nil, err
+	}
+	if r.gaveUp != nil {
+		return r.gaveUp, r.process.kill()
+	}
+	return r.process.stop(), nil
 }
 
 // watch shows how it goes, until done says so, or the channel is closed, or
-// nothing moves any more.
+// the run is given up.
 //
 // Errors: ctx's; the consumer process ended by itself.
 func (r *run) watch(ctx context.Context, done func() bool, now <-chan struct{}) error {
+	most := 2 * maxFailures * (len(r.sent.orders) + r.options.kills*workers) // far more than any right run has
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -197,12 +213,20 @@ func (r *run) watch(ctx context.Context, done func() bool, now <-chan struct{}) 
 			return err
 		}
 		r.held = held
-		begins, calls, called := r.witness.progress()
+		begins, called := r.witness.progress()
 		r.show.say("%d of %d orders called, %d messages to go, killed %d of %d times", called, r.sent.good, held, r.among, r.options.kills)
-		if state := [3]int{held, begins, calls}; state != r.last {
+		if state := [2]int{held, called}; state != r.last {
 			r.last, r.moved = state, time.Now()
 		}
-		if done() || time.Since(r.moved) > stalled {
+		switch {
+		case done():
+			return nil
+		case time.Since(r.moved) > stalled:
+			r.gaveUp = fmt.Errorf("nothing moved for %v, so it was killed", stalled)
+		case begins > most:
+			r.gaveUp = fmt.Errorf("handlers ran %d times for %d orders, so it was killed", begins, len(r.sent.orders))
+		}
+		if r.gaveUp != nil {
 			return nil
 		}
 	}

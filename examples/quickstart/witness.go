@@ -180,11 +180,11 @@ func (w *witness) caught(t *trap) int {
 	return t.held
 }
 
-// progress is how many begins and calls were seen, and distinct orders called.
-func (w *witness) progress() (begins, calls, called int) {
+// progress is how many begins were seen, and distinct orders called.
+func (w *witness) progress() (begins, called int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.begins, w.calls, w.called
+	return w.begins, w.called
 }
 
 // seen is what the witness says in the end.
