@@ -13,11 +13,10 @@ import (
 // (consumer and scope), sources and windows. It only grows; a holder of a copy
 // sees what was there when it was made.
 type dictionary struct {
-	words  []word
-	places map[string]uint32 // only the writer's
-	// windows known by exact length.
-	windows int
-	sum     uint64
+	words   []word
+	places  map[string]uint32 // only the writer's
+	windows int               // how many of the words are windows
+	fold    func(hash) hash   // for tests: has keys collide
 }
 
 type word struct {
@@ -156,10 +155,11 @@ func (s secret) route(word []byte) (k0, k1 uint64) {
 	return siphash.Hash128(binary.LittleEndian.Uint64(s[:8]), binary.LittleEndian.Uint64(s[8:]), word)
 }
 
-func hashID[T string | []byte](k0, k1 uint64, id T) hash {
-	// The conversion stays on the stack: nothing keeps it.
-	a, b := siphash.Hash128(k0, k1, []byte(id))
-	return hash{a, b}
+func (d *dictionary) hashID(k0, k1 uint64, id []byte) (h hash) {
+	if h[0], h[1] = siphash.Hash128(k0, k1, id); d.fold != nil {
+		h = d.fold(h)
+	}
+	return h
 }
 
 // hashOf is for a key whose route may not be in the dictionary.
@@ -169,24 +169,24 @@ func (d *dictionary) hashOf(s secret, key *dedup.Key) (hash, uint32) {
 	b = append(append(b, key.Consumer...), key.Scope...)
 	if ref := d.places[string(b)]; ref != 0 {
 		w := &d.words[ref-1]
-		return hashID(w.k0, w.k1, key.ID), ref
+		return d.hashID(w.k0, w.k1, []byte(key.ID)), ref
 	}
 	k0, k1 := s.route(b)
-	return hashID(k0, k1, key.ID), 0
+	return d.hashID(k0, k1, []byte(key.ID)), 0
 }
 
 // hashOf is the hash of an entry's key.
 func (e *entry) hashOf(s secret, d *dictionary) (hash, error) {
 	if e.route == 0 {
 		k0, k1 := s.route(routeWord(string(e.consumer), string(e.scope)))
-		return hashID(k0, k1, e.id), nil
+		return d.hashID(k0, k1, e.id), nil
 	}
 	var r reader
 	w := d.get(e.route, wordRoute, &r)
 	if r.bad {
 		return hash{}, errRow
 	}
-	return hashID(w.k0, w.k1, e.id), nil
+	return d.hashID(w.k0, w.k1, e.id), nil
 }
 
 // key is an entry's key, in memory of its own.

@@ -1,6 +1,7 @@
 package boltstore
 
 import (
+	"bytes"
 	"os"
 	"path/filepath"
 	"testing"
@@ -22,4 +23,11 @@ func writeFile(t testing.TB, b []byte) string {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// used is a file without the room behind it that no commit has used yet.
+func used(file []byte) []byte {
+	metas := readMetas(bytes.NewReader(file), int64(len(file)))
+	m := newest(&metas)
+	return file[:int(m.high)*int(m.page)]
 }

@@ -24,8 +24,8 @@ type contents struct {
 
 // inspect reads and checks a file. Errors are about its contents, in words for
 // [dedup.DamagedError.What], or wrap errFormat.
-func inspect(f io.ReaderAt, size int64) (*contents, error) {
-	c := &contents{segments: map[uint32]*segment{}, prefixes: map[lane]int64{}, index: new(index)}
+func inspect(f io.ReaderAt, size int64, fold func(hash) hash) (*contents, error) {
+	c := &contents{words: dictionary{fold: fold}, segments: map[uint32]*segment{}, prefixes: map[lane]int64{}, index: new(index)}
 	if size == 0 {
 		c.fresh = true
 		return c, nil

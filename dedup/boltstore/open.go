@@ -164,7 +164,7 @@ func (s *Store) load(deadline time.Time) (c *contents, err error) {
 				return nil, err
 			}
 			if checked = s.waitFile(f, deadline); checked == nil {
-				c, checked = check(s.path, f)
+				c, checked = check(s.path, f, s.options.hash)
 			}
 			if checked != nil {
 				return nil, errors.Join(checked, f.Close())
@@ -215,7 +215,7 @@ func (s *Store) waitFile(f *os.File, deadline time.Time) error {
 }
 
 // check reads all of a file.
-func check(path string, f *os.File) (*contents, error) {
+func check(path string, f *os.File, fold func(hash) hash) (*contents, error) {
 	i, err := f.Stat()
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -223,7 +223,7 @@ func check(path string, f *os.File) (*contents, error) {
 	if !i.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", path)
 	}
-	c, err := inspect(f, i.Size())
+	c, err := inspect(f, i.Size(), fold)
 	switch {
 	case errors.Is(err, errFormat):
 		return nil, fmt.Errorf("%s: %w", path, err)

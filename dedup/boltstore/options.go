@@ -34,10 +34,14 @@ type Options struct {
 	// Logger for what an operator should know. Default [slog.Default].
 	Logger *slog.Logger
 
-	// For tests of this package: commits that do not wait for the disk, and
+	// For tests of this package: commits that do not wait for the disk,
 	// shorter segments than maxEntries.
 	noSync  bool
 	entries uint32
+	// fault fails a commit that has happened.
+	fault func() error
+	// hash makes keys collide.
+	hash func(hash) hash
 }
 
 // IndexBytes is what one record takes in memory at most. It needs 32 to 40; the

@@ -34,6 +34,9 @@ func (s *Store) update(f func(*batch) error) error {
 			return b.finish()
 		})
 	})
+	if err == nil && s.options.fault != nil {
+		err = s.options.fault()
+	}
 	if err == nil {
 		s.install(b)
 		return nil
@@ -79,7 +82,7 @@ func (s *Store) install(b *batch) {
 }
 
 func (d *dictionary) snapshot() *dictionary {
-	return &dictionary{words: d.words[:len(d.words):len(d.words)]}
+	return &dictionary{words: d.words[:len(d.words):len(d.words)], fold: d.fold}
 }
 
 // newestOf is the segment of each class that takes its next entries.
