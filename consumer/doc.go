@@ -1,0 +1,103 @@
+// Package consumer runs handlers over the messages of a Kafka topic or a
+// JetStream stream so that each business operation takes effect once, no
+// message is lost, and what fails is sorted into what can succeed later and
+// what never will.
+//
+// # Usage
+//
+//	c, err := consumer.New(consumer.Config{
+//		Name: "billing", Broker: js, Topics: []string{"ORDERS"}, StartFrom: consumer.Earliest, Store: store,
+//	}, consumer.JSON("order.create", Order.ID, create)) // create: func(context.Context, Order) error
+//	err = c.Run(ctx)
+//
+// A [Route] joins an action with its key, policy and handler. [JSON],
+// [JSONResult], [Decoded] and [DecodedResult] make one of a typed handler; any
+// field of it may be set afterwards. Several routes are told apart by [Match];
+// the first that matches takes the message. [Info] tells a handler what is known
+// of its own attempt.
+//
+// # Keys
+//
+// A key is the consumer's name, the route's scope and the business id. The id
+// must come from the business: one that is made by whoever sends the message,
+// and that a repeat of the same operation carries again. A request id, a trace
+// id or an offset is new in every repeat and makes nothing once.
+//
+//   - [Field] takes a string or number of a JSON payload, [Header] a header,
+//     [BrokerKey] the broker's key; [Join] makes one id of several parts, each
+//     with its length before it, so that ("a", "bc") and ("ab", "c") differ.
+//   - A number is an id by its text: 9007199254740993 stays itself, 42 and "42"
+//     are one id, 42 and 42.0 are two.
+//   - What cannot stand for one operation is no id: empty, blank, missing, null,
+//     longer than 1 KiB, not UTF-8. Such a message ends as a letter with the
+//     reason "key", which names the path that was tried and the fields that were
+//     there, never a value. So does a payload in which a name occurs twice, and a
+//     message that no route takes.
+//   - A payload that cannot be read ends as a letter with the reason "decode".
+//   - Neither of the two leaves a record. A panic in a user's function for
+//     matching, decoding or finding is such a letter too, with its stack.
+//
+// A message whose key is known but whose fingerprint differs is another
+// operation under a used key: a letter with the reason "conflict". The
+// fingerprint is the SHA-256 of the payload unless the route says otherwise, for
+// example with [Fields]. Fingerprints of different rules are not compared, so
+// that a changed rule does not turn repeats into conflicts.
+//
+// Headers that begin with dl-, in any case, are onceward's own. They are removed
+// before anything of a user's sees the message, and decide nothing.
+//
+// # Errors
+//
+// A handler says what it knows by the error that it returns, however deep it is
+// wrapped:
+//
+//	Terminal(err), backoff.Permanent(err)   never again: a letter
+//	Retryable(err)                          again, on the route's schedule
+//	RetryAfter(err, d)                      again, after d
+//	InDoubt(err)                            an effect may have happened: held, with a letter
+//	Skip                                    not mine: acknowledged, no record
+//	anything else                           asks the route's Classify
+//
+// Of several marks in one error, InDoubt counts wherever it is, then Terminal,
+// then Retryable, then Skip; where one wraps another, the outer one, save for
+// InDoubt. [ClassifyDefault] knows contexts, the network, database/sql,
+// PostgreSQL's codes and HTTP statuses. What nobody knows is retried until the
+// failures are used up ([Retry].MaxFailures), and ends as a letter with the
+// reason "exhausted". A panic is recovered and counts like an error
+// ([PanicError]).
+//
+// Some failures count nothing: those of an attempt that was cut short by a
+// shutdown, a lost partition or a lost lease, and those while the breaker is not
+// closed. It opens when keys that had not failed before fail one after another
+// ([Breaker]), which is what an outage looks like; then one attempt at a time
+// probes, nothing is used up, and it closes by itself. A topic of which every
+// single message fails looks the same: nothing becomes a letter then, and
+// [Consumer.Status] says so.
+//
+// # Guarantees
+//
+// A message is acknowledged only when its outcome is durable: recorded, or
+// handed to the retry topic and confirmed, or dead-lettered and confirmed. A
+// repeat of a finished operation does not run; a repeat of a running one waits.
+//
+// Deduplication does not order, and a handler that ignores its context can
+// overlap its successor. An effect outside of the store can happen twice when
+// the process dies between the effect and its record.
+//
+// # Concurrency
+//
+// Handlers of different ordering keys run beside each other, at most
+// Config.Workers at once; of one ordering key, one after another in the broker's
+// order. The ordering key is the broker's key, else the business id, unless the
+// route names another. For one key there is at most one handler at a time in
+// all processes that share the store.
+//
+// Functions of a route for matching, decoding and finding keys are called by
+// one goroutine at a time, which also receives: they should take microseconds.
+// Classify is called by one goroutine at a time too.
+//
+// # Testing
+//
+// Handlers are plain functions. For a whole consumer use membroker and memstore,
+// which work on the fake time of testing/synctest.
+package consumer
