@@ -108,7 +108,8 @@ type Source interface {
 
 	// Close gives back what is unsettled, commits what is settled, leaves the
 	// group (static members do not) and stops fetching. It blocks until ctx
-	// ends at most; nothing is sent after it returns.
+	// ends at most; nothing is sent after it returns. It calls no events: who
+	// closes has drained before. Closing again does nothing.
 	Close(ctx context.Context) error
 }
 

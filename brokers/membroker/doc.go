@@ -18,6 +18,8 @@
 // each partition, below which everything is settled. After a crash or a
 // rebalance everything from the position on comes again, also what was acked
 // beyond it. Publishing the same [brokers.Outgoing] twice stores two messages.
+// In one thing it is like JetStream: a message that is produced with a Subject
+// is delivered with it.
 //
 // Nothing survives the process, and there is no retention: a million messages
 // of 200 bytes need about 400 MB.

@@ -235,7 +235,7 @@ func (s *source) gather(limit brokers.Limit) ([]*brokers.Delivery, time.Duration
 func deliver(l *lane, offset int64) *brokers.Delivery {
 	m := &l.part.log[offset]
 	return &brokers.Delivery{
-		Lane: &l.Lane, Offset: offset, Key: m.Key, Value: m.Value, Headers: m.Headers, Time: m.Time, Handle: l,
+		Lane: &l.Lane, Offset: offset, Subject: m.Subject, Key: m.Key, Value: m.Value, Headers: m.Headers, Time: m.Time, Handle: l,
 	}
 }
 

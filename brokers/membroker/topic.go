@@ -19,6 +19,7 @@ type Message struct {
 	Key       []byte
 	Value     []byte
 	Headers   []brokers.Header
+	Subject   string    // [brokers.Outgoing.Subject]; Kafka has none
 	Time      time.Time // when it was stored
 }
 
@@ -59,7 +60,7 @@ func (t *topic) place(m *brokers.Outgoing) (*partition, error) {
 func (p *partition) append(m *brokers.Outgoing, now time.Time) {
 	kept := Message{
 		Topic: p.topic.name, Partition: p.id, Offset: int64(len(p.log)),
-		Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value), Time: now,
+		Key: bytes.Clone(m.Key), Value: bytes.Clone(m.Value), Subject: m.Subject, Time: now,
 	}
 	if len(m.Headers) > 0 {
 		kept.Headers = make([]brokers.Header, len(m.Headers))
