@@ -125,9 +125,9 @@ func (s *killSource) Ack(ds []*brokers.Delivery) (err error) {
 	return err
 }
 
-// consume is a consumer process: it tells its parent, on lines, of each run of
+// consumerProcess is a consumer process: it tells its parent, on lines, of each run of
 // a handler, and books in the commit that completes the record.
-func consume(config string) error {
+func consumerProcess(config string) error {
 	var c childConfig
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return err

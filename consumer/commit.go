@@ -14,6 +14,11 @@ const (
 	storeFullPause = 5 * time.Second
 	storeRetryMin  = 50 * time.Millisecond
 	storeRetryMax  = 5 * time.Second
+	// leaseParts: a shared store has a sixth of the lease for an answer, and a
+	// handler whose lease ends within a fifth while it gives none is cut short.
+	// What is left between the two is for the loop to notice.
+	leaseParts  = 6
+	leaseMargin = 5
 	// suspectCrashes is how many crashes make a key a suspect, which runs alone.
 	suspectCrashes = 2
 )
@@ -133,7 +138,7 @@ func (p *pipeline) apply() {
 		p.opsSent = p.now
 	}
 	sent := p.opsSent // a lease may have begun with a try whose answer was lost
-	answers, err := p.store.Apply(p.hard, p.ops)
+	answers, err := p.commit()
 	p.now = time.Now()
 	p.moved.Store(p.now.UnixNano())
 	if err != nil {
@@ -154,6 +159,17 @@ func (p *pipeline) apply() {
 	clear(owners)
 	p.spareOps, p.spareOwners = ops, owners
 	p.adapt()
+}
+
+// commit asks the store, and a shared one not for so long that handlers outlive
+// their leases meanwhile: see lapse.
+func (p *pipeline) commit() ([]dedup.Answer, error) {
+	if p.local {
+		return p.store.Apply(p.hard, p.ops)
+	}
+	ctx, cancel := context.WithTimeout(p.hard, p.cfg.Lease/leaseParts)
+	defer cancel()
+	return p.store.Apply(ctx, p.ops)
 }
 
 // answer hands one answer on.

@@ -159,7 +159,7 @@ func (e *storedError) Error() string { return e.text }
 // redact applies the configured function to what a handler returned.
 func (p *pipeline) redact(t *task) error {
 	if t.stack != "" {
-		t.stack = p.cfg.Redact(t.stack)
+		t.stack = p.redactText(t.stack)
 	}
 	return p.redactError(t.err)
 }
@@ -168,11 +168,33 @@ func (p *pipeline) redactError(err error) error {
 	if err == nil {
 		return nil
 	}
-	text := err.Error()
-	if redacted := p.cfg.Redact(text); redacted != text {
+	text, ok := textOf(err)
+	if redacted := p.redactText(text); !ok || redacted != text {
 		return &storedError{text: redacted, typ: errorType(err)}
 	}
 	return err
+}
+
+// textOf is what the error says, and whether it can say something without
+// panicking: a nil pointer in an error cannot.
+func textOf(err error) (text string, ok bool) {
+	defer func() {
+		if v := recover(); v != nil {
+			text, ok = fmt.Sprintf("%T, whose Error panicked: %v", err, v), false
+		}
+	}()
+	return err.Error(), true
+}
+
+// redactText is the user's own function. Where it panics nothing may pass.
+func (p *pipeline) redactText(text string) (redacted string) {
+	defer func() {
+		if v := recover(); v != nil {
+			p.log.Error("Redact panicked: a text is left out", "panic", v)
+			redacted = "left out, since Redact panicked"
+		}
+	}()
+	return p.cfg.Redact(text)
 }
 
 // errorType is the type of the error that the handler made, under our marks.

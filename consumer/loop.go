@@ -270,9 +270,7 @@ func (p *pipeline) report() {
 		p.freedCount, p.freedBytes = 0, 0
 	}
 	if len(p.decisions) > 0 {
-		p.cfg.Observer(p.decisions)
-		clear(p.decisions)
-		p.decisions = p.decisions[:0]
+		p.observed()
 	}
 	if p.stopping && p.active == 0 {
 		p.stopped = true

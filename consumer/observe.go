@@ -29,6 +29,18 @@ func (p *pipeline) decide(t *task, v Verdict, err error) {
 	p.decisions = append(p.decisions, d)
 }
 
+// observed hands the round's decisions to the observer, which cannot end it.
+func (p *pipeline) observed() {
+	defer func() {
+		if v := recover(); v != nil {
+			p.log.Error("Observer panicked", "panic", v)
+		}
+		clear(p.decisions)
+		p.decisions = p.decisions[:0]
+	}()
+	p.cfg.Observer(p.decisions)
+}
+
 // greet logs the first line of a consumer: what somebody wants to know who
 // wonders at night what this process does. It waits a second for a first
 // message, so that a wrong key rule is seen before it has gone wrong a million

@@ -184,13 +184,17 @@ func (p *pipeline) ended(t *task, a *dedup.Answer) {
 	switch a.Kind {
 	case dedup.Done:
 	case dedup.Fenced:
-		r := a.Record
-		if r == nil || r.Fence != t.fence || r.Token != t.token {
+		switch r := a.Record; {
+		case r == nil && t.outcome == dedup.Skip:
+			// As below; what is skipped leaves no record.
+			state = dedup.Absent
+		case r == nil || r.Fence != t.fence || r.Token != t.token:
 			p.superseded(t)
 			return
+		default:
+			// An earlier try of this write, whose answer was lost, took effect.
+			state = r.State
 		}
-		// An earlier try of this write, whose answer was lost, took effect.
-		state = r.State
 	default:
 		// Work enlisted by the handler failed in the commit: the handler did.
 		t.err, t.result, t.stack = p.redactError(a.Err), nil, ""
@@ -261,7 +265,7 @@ func (p *pipeline) published(t *task, err error) {
 	case err == nil:
 		p.restore(p.letterTrouble(t))
 		t.tries, t.copied = 0, true
-		if t.owned {
+		if t.attempt != nil { // it has failed, which is told also under a lost lease
 			t.phase, p.ends = ending, append(p.ends, t)
 			return
 		}
@@ -274,7 +278,7 @@ func (p *pipeline) published(t *task, err error) {
 	case errors.Is(err, brokers.ErrTooLarge) && t.phase == copying:
 		// It cannot leave, so it waits in the process.
 		p.log.Warn("retry copy too large for its destination: it waits in the process", p.attrs(t, err)...)
-		if t.owned {
+		if t.attempt != nil {
 			t.phase, p.ends = ending, append(p.ends, t)
 			return
 		}

@@ -26,8 +26,8 @@ const (
 )
 
 var roles = map[string]func(config string) error{
-	"server":   serve,
-	"consumer": consume,
+	"server":   serverProcess,
+	"consumer": consumerProcess,
 }
 
 func TestMain(m *testing.M) {
@@ -137,8 +137,8 @@ type serverConfig struct {
 	Port int
 }
 
-// serve is a nats-server, until it is killed.
-func serve(config string) error {
+// serverProcess is a nats-server, until it is killed.
+func serverProcess(config string) error {
 	var c serverConfig
 	if err := json.Unmarshal([]byte(config), &c); err != nil {
 		return err

@@ -56,12 +56,14 @@ func (p *pipeline) supervise() {
 	}
 }
 
-// lapse cuts short what ran past its lease while it could not be renewed:
-// another process may claim the key now.
+// lapse cuts short what would run past its lease, which cannot be renewed now:
+// the next call of the store may last until then, and another process may claim
+// the key.
 func (p *pipeline) lapse() {
 	var over []*task
+	soon := p.now.Add(p.cfg.Lease / leaseMargin)
 	for _, t := range p.owned {
-		if p.now.After(t.leaseEnd) && (t.phase == ready || t.phase == running) {
+		if soon.After(t.leaseEnd) && (t.phase == ready || t.phase == running) {
 			over = append(over, t)
 		}
 	}
