@@ -15,7 +15,7 @@ func (p *pipeline) arrive(tasks []task) {
 		t.lane = l
 		l.unfinished++
 		if l.ended {
-			p.drop(t)
+			p.forget(t) // it has not queued behind anybody yet
 			continue
 		}
 		if t.bad != nil {
