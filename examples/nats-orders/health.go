@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/onceward/onceward/consumer"
+)
+
+// health answers for the consumer, also before there is one.
+type health struct {
+	consumer atomic.Pointer[consumer.Consumer]
+	server   *http.Server // nil when nobody asked for it
+}
+
+// listen begins to answer at the address.
+func listen(ctx context.Context, address string, log *slog.Logger) (*health, error) {
+	h := &health{}
+	if address == "" {
+		return h, nil
+	}
+	var config net.ListenConfig
+	l, err := config.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.status().Live) })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.status().Ready) })
+	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { h.tell(w) })
+	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	log.Info("health endpoints", "address", l.Addr().String())
+	go func() { _ = h.server.Serve(l) }() // ends with ErrServerClosed
+	return h, nil
+}
+
+// of says whose health it is from now on.
+func (h *health) of(c *consumer.Consumer) { h.consumer.Store(c) }
+
+func (h *health) status() consumer.Status {
+	if c := h.consumer.Load(); c != nil {
+		return c.Status()
+	}
+	return consumer.Status{Live: true} // it is starting
+}
+
+func (h *health) close() {
+	if h.server != nil {
+		_ = h.server.Close() // nobody is left to tell
+	}
+}
+
+func answer(w http.ResponseWriter, good bool) {
+	if !good {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+}
+
+func (h *health) tell(w http.ResponseWriter) {
+	s := h.status()
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(struct {
+		Live       bool              `json:"live"`
+		Ready      bool              `json:"ready"`
+		Degraded   map[string]string `json:"degraded,omitempty"`
+		Unfinished int               `json:"unfinished"`
+		Bytes      int               `json:"bytes"`
+		Hung       int               `json:"hung"`
+	}{s.Live, s.Ready, s.Degraded, s.Unfinished, s.Bytes, s.Hung}) // a peer that is gone
+}

@@ -1,0 +1,79 @@
+// Nats-orders is a consumer as one would deploy it: it books orders from a
+// JetStream stream, each once, in a file of its own.
+//
+//	nats-orders [flags]          consume
+//	nats-orders produce [flags]  send orders, for trying it out
+//
+// Every flag may be given in the environment instead: --ack-wait is
+// NATS_ORDERS_ACK_WAIT. A flag wins.
+//
+// # Signals
+//
+// The first SIGTERM or SIGINT stops receiving; handlers may finish for --drain,
+// and what they have done is recorded and acknowledged. A second one ends the
+// process at once, as kill -9 would: nothing is lost by that either, but
+// handlers that were running run again.
+//
+// # Exit status
+//
+//	0    stopped in order
+//	1    could not start, or cannot go on without a person; the last log line says why
+//	2    wrong flags
+//	130  ended at once by a second signal
+//
+// # Health, on --listen
+//
+//	/livez   200 while it works; 503: restart it
+//	/readyz  200 once it has joined and its file is open
+//	/status  what it says of itself, in JSON, also what is degraded
+//
+// One process per file: a second one with a file of its own would repeat what
+// the first has done, and refuses to start. Deploy it with one replica and
+// without overlap (Kubernetes: strategy Recreate), its file on a volume.
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit statuses, as documented above.
+const (
+	exitOK       = 0
+	exitFailed   = 1
+	exitUsage    = 2
+	exitAtOnce   = 130
+	produceAsked = "produce"
+)
+
+func main() {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	os.Exit(run(os.Args[1:], os.Getenv, signals, os.Stdout, os.Stderr))
+}
+
+// run is the program, with everything that it takes from outside.
+func run(args []string, getenv func(string) string, signals <-chan os.Signal, stdout, stderr io.Writer) int {
+	command := consume
+	if len(args) > 0 && args[0] == produceAsked {
+		command, args = produce, args[1:]
+	}
+	ctx, stop := untilSignal(signals)
+	defer stop()
+	err := command(ctx, args, getenv, stdout, stderr)
+	var usage *usageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return exitOK
+	case errors.As(err, &usage):
+		fmt.Fprintln(stderr, "nats-orders:", err)
+		return exitUsage
+	}
+	newLogger(stderr).Error("ended", "error", err)
+	return exitFailed
+}
