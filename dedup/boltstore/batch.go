@@ -27,6 +27,7 @@ type batch struct {
 	key      [4]byte
 
 	// What was looked up in the dictionary last: mostly the same again.
+	lastRoute      uint32
 	lastWindow     time.Duration
 	lastClass      uint32
 	lastSource     string
@@ -37,8 +38,10 @@ type batch struct {
 type openSegment struct {
 	segment
 	bucket *bolt.Bucket
-	old    *segment // as committed; nil when it is new
 	dirty  bool
+	// block gathers entries from number first on, before bbolt is given them.
+	block block
+	first uint32
 }
 
 // held is a record that this commit has looked at.
@@ -109,7 +112,7 @@ func (b *batch) segment(no uint32) *openSegment {
 	if old == nil {
 		return nil
 	}
-	g := &openSegment{segment: *old, old: old, bucket: b.log.Bucket(segmentKey(no))}
+	g := &openSegment{segment: *old, bucket: b.log.Bucket(segmentKey(no))}
 	if g.bucket == nil {
 		return nil
 	}
@@ -151,10 +154,25 @@ func (b *batch) numbered(n uint32) []byte {
 	return b.key[:]
 }
 
+// route hashes a key. The route is looked up once for all keys in a row that
+// share it.
+func (b *batch) route(key *dedup.Key) (hash, uint32) {
+	c := &b.s.scratch
+	if w := b.lastRoute; w != 0 {
+		if word := &b.words.words[w-1]; word.consumer == key.Consumer && word.scope == key.Scope {
+			c.row = append(c.row[:0], key.ID...)
+			return b.words.hashID(word.k0, word.k1, c.row), w
+		}
+	}
+	h, w := b.words.hashOf(b.state.secret, key, &c.row)
+	b.lastRoute = w
+	return h, w
+}
+
 // locate finds a key's record, or makes an absent one.
 func (b *batch) locate(key *dedup.Key) (*held, error) {
 	c := &b.s.scratch
-	h, route := b.words.hashOf(b.state.secret, key)
+	h, route := b.route(key)
 	first := c.byHash[h]
 	for x := first; x != nil; x = x.next {
 		if x.rec.Key == *key {
@@ -166,6 +184,12 @@ func (b *batch) locate(key *dedup.Key) (*held, error) {
 	c.byHash[h] = x
 	var buf [4]place
 	for _, at := range b.s.index.find(h, buf[:0]) {
+		if r := b.s.recent.get(at); r != nil && r.Key == *key {
+			x.rec = *r
+			x.rec.Live = b.s.live(&x.rec, b.s.session, b.now)
+			x.base, x.at = at, at
+			break
+		}
 		e, g, err := b.entry(at)
 		if err != nil {
 			return nil, err
@@ -195,7 +219,7 @@ func (b *batch) entry(at place) (e entry, g *openSegment, err error) {
 	if g == nil {
 		return e, nil, b.s.damaged(fmt.Sprintf("segment %d is gone", at.segment()))
 	}
-	row := g.bucket.Get(b.numbered(at.n()))
+	row := entryIn(g.bucket, b.numbered(at.n()))
 	if row == nil {
 		return e, nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", at.segment(), at.n()))
 	}
@@ -257,9 +281,15 @@ func (b *batch) append(x *held, class uint32, kind entryKind) error {
 	}
 	row = sealEntry(row, 0, at)
 	b.s.scratch.row = row
-	if err := g.bucket.Put(b.numbered(g.count), b.s.arena.keep(row)); err != nil {
-		return fmt.Errorf("append an entry: %w", err)
+	if len(g.block)+len(row) > blockBytes {
+		if err := b.flush(g); err != nil {
+			return err
+		}
 	}
+	if len(g.block) == 0 {
+		g.first = g.count
+	}
+	g.block = g.block.appended(row)
 	g.link(binary.LittleEndian.Uint32(row[len(row)-sumSize:]))
 	g.dirty, b.dirty = true, true
 	b.state.seq++
@@ -267,6 +297,18 @@ func (b *batch) append(x *held, class uint32, kind entryKind) error {
 	if x.at = at; kind == entryGone {
 		x.at = 0
 	}
+	return nil
+}
+
+// flush hands the gathered entries to bbolt.
+func (b *batch) flush(g *openSegment) error {
+	if len(g.block) == 0 {
+		return nil
+	}
+	if err := g.bucket.Put(b.numbered(g.first), b.s.arena.keep(g.block)); err != nil {
+		return fmt.Errorf("append entries: %w", err)
+	}
+	g.block = g.block[:0]
 	return nil
 }
 
@@ -378,6 +420,9 @@ func (b *batch) finish() error {
 	for _, g := range b.segments { // those dropped are not dirty
 		if !g.dirty {
 			continue
+		}
+		if err := b.flush(g); err != nil {
+			return err
 		}
 		if err := b.putSealed(bucketSegments, tableSegments, segmentKey(g.no), g.row()); err != nil {
 			return err

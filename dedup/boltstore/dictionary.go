@@ -162,17 +162,21 @@ func (d *dictionary) hashID(k0, k1 uint64, id []byte) (h hash) {
 	return h
 }
 
-// hashOf is for a key whose route may not be in the dictionary.
-func (d *dictionary) hashOf(s secret, key *dedup.Key) (hash, uint32) {
-	var buf [2 + 2*dedup.MaxScope]byte
-	b := append(buf[:0], wordRoute, byte(len(key.Consumer)))
+// hashOf is for a key whose route may not be in the dictionary. buf is for it
+// to work in.
+func (d *dictionary) hashOf(s secret, key *dedup.Key, buf *[]byte) (hash, uint32) {
+	b := append((*buf)[:0], wordRoute, byte(len(key.Consumer)))
 	b = append(append(b, key.Consumer...), key.Scope...)
-	if ref := d.places[string(b)]; ref != 0 {
-		w := &d.words[ref-1]
-		return d.hashID(w.k0, w.k1, []byte(key.ID)), ref
+	*buf = b
+	ref := d.places[string(b)]
+	var k0, k1 uint64
+	if ref != 0 {
+		k0, k1 = d.words[ref-1].k0, d.words[ref-1].k1
+	} else {
+		k0, k1 = s.route(b)
 	}
-	k0, k1 := s.route(b)
-	return d.hashID(k0, k1, []byte(key.ID)), 0
+	*buf = append(b[:0], key.ID...)
+	return d.hashID(k0, k1, *buf), ref
 }
 
 // hashOf is the hash of an entry's key.

@@ -267,25 +267,34 @@ func (c *contents) readLog(p *pages, log child) error {
 func (c *contents) readEntries(p *pages, b child, g *segment) error {
 	check := segment{no: g.no}
 	last := g.seq
-	inside, err := p.each(b, func(key, row []byte, _ bool) error {
-		n := check.count
-		if len(key) != 4 || binary.BigEndian.Uint32(key) != n {
-			return fmt.Errorf("entry %d is missing", n)
+	inside, err := p.each(b, func(key, value []byte, _ bool) error {
+		if len(key) != 4 || binary.BigEndian.Uint32(key) != check.count {
+			return fmt.Errorf("entry %d is missing", check.count)
 		}
-		at := placeOf(g.no, n)
-		e, sum, err := parse(row, g, at)
-		if err != nil {
-			return fmt.Errorf("entry %d: %w", n, err)
+		rest := block(value)
+		for len(rest) > 0 {
+			n := check.count
+			row, ok := rest.next()
+			if !ok {
+				return fmt.Errorf("entry %d: %w", n, errRow)
+			}
+			e, sum, err := parse(row, g, placeOf(g.no, n))
+			if err != nil {
+				return fmt.Errorf("entry %d: %w", n, err)
+			}
+			if e.seq < last || e.seq >= c.state.seq {
+				return fmt.Errorf("entry %d is out of sequence", n)
+			}
+			check.link(sum)
+			last = e.seq + 1
+			if n < g.mark {
+				continue
+			}
+			if err := c.take(&e, placeOf(g.no, n)); err != nil {
+				return err
+			}
 		}
-		check.link(sum)
-		if e.seq < last || e.seq >= c.state.seq {
-			return fmt.Errorf("entry %d is out of sequence", n)
-		}
-		last = e.seq + 1
-		if n < g.mark {
-			return nil
-		}
-		return c.take(&e, at)
+		return nil
 	})
 	switch {
 	case err != nil:

@@ -94,7 +94,7 @@ func (s *Store) adopt(c *contents) {
 	s.segments, s.prefixes, s.index, s.words = c.segments, c.prefixes, c.index, c.words.snapshot()
 	s.current = newestOf(c.segments)
 	s.secret, s.info.Sequence = c.state.secret, c.state.commits
-	s.late = nil
+	s.late, s.recent = nil, make(recent, recentClaims)
 }
 
 // create makes an empty bbolt file under another name first: a file of this

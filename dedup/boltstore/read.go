@@ -20,6 +20,7 @@ type view struct {
 	words    *dictionary
 	secret   secret
 	buckets  map[uint32]*bolt.Bucket
+	buf      []byte
 }
 
 // found is a place in a segment that the transaction sees.
@@ -99,7 +100,7 @@ func (v *view) entry(f found) (e entry, err error) {
 		}
 		v.buckets[f.g.no] = b
 	}
-	row := b.Get(binary.BigEndian.AppendUint32(nil, f.at.n()))
+	row := entryIn(b, binary.BigEndian.AppendUint32(nil, f.at.n()))
 	if row == nil {
 		return e, v.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", f.g.no, f.at.n()))
 	}
@@ -124,7 +125,7 @@ func (s *Store) Lookup(ctx context.Context, keys []dedup.Key) ([]dedup.Record, e
 	places := make([][]found, len(keys))
 	err := s.view(ctx, func(v *view) {
 		for i := range keys {
-			h, _ := v.words.hashOf(v.secret, &keys[i])
+			h, _ := v.words.hashOf(v.secret, &keys[i], &v.buf)
 			places[i] = v.find(h, nil)
 		}
 	}, func(v *view) error {

@@ -33,6 +33,7 @@ type Store struct {
 	stale   error // the file must be read again before anything else: why
 	arena   arena
 	scratch scratch
+	recent  recent
 	late    []hash // see sweeper
 	warned  warning
 
@@ -217,7 +218,7 @@ func (s *Store) Close() error {
 	s.closed = true
 	db := s.db
 	s.db, s.index, s.segments, s.words, s.prefixes, s.late = nil, nil, nil, nil, nil, nil
-	s.arena, s.scratch = arena{}, scratch{}
+	s.arena, s.scratch, s.recent = arena{}, scratch{}, nil
 	s.mu.Unlock()
 	var err error
 	if db != nil {

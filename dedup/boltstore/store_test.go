@@ -134,13 +134,3 @@ func TestWhatWasCompletedIsThereAfterOpeningAgain(t *testing.T) {
 		t.Errorf("answer %+v", a[0])
 	}
 }
-
-func BenchmarkPairs(b *testing.B) {
-	s := newStore(b)
-	const batch = 1000
-	b.ResetTimer()
-	for i := 0; i < b.N; i += batch {
-		complete(b, s, i, batch)
-	}
-	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "pairs/s")
-}

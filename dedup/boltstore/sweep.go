@@ -136,13 +136,25 @@ func (w *sweeper) classes() error {
 // left, the segment goes.
 func (w *sweeper) sweep(g *openSegment) (gone bool, err error) {
 	n, moved := g.mark, false
+	end := w.s.segments[g.no].count // what this step has appended is of today
 	c := g.bucket.Cursor()
-	for key, row := c.Seek(w.numbered(n)); n < g.count; key, row = c.Next() {
+	first, rest := seek(c, w.numbered(n))
+	for ; first < n; first++ {
+		rest.next()
+	}
+	for n < end {
 		if w.left == 0 || w.looks == 0 {
 			w.more = true
 			break
 		}
-		if len(key) != 4 || binary.BigEndian.Uint32(key) != n {
+		if len(rest) == 0 {
+			var key []byte
+			if key, rest = c.Next(); len(key) != 4 || binary.BigEndian.Uint32(key) != n {
+				return false, w.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", g.no, n))
+			}
+		}
+		row, ok := rest.next()
+		if !ok {
 			return false, w.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", g.no, n))
 		}
 		w.looks--
