@@ -218,5 +218,5 @@ func sleep(ctx context.Context, early <-chan struct{}, d time.Duration) bool {
 
 // jittered spreads those who began to wait together by a fifth.
 func jittered(d time.Duration) time.Duration {
-	return d - time.Duration(rand.Int64N(int64(d)/5+1))
+	return d - time.Duration(rand.Int64N(int64(d)/5+1)) //nolint:gosec // it only spreads waiting
 }

@@ -102,6 +102,7 @@ func TestWaitingEndsWithTheCallersContext(t *testing.T) {
 }
 
 func unwanted(t *testing.T) func(context.Context) (int, error) {
+	t.Helper()
 	return func(context.Context) (int, error) {
 		t.Error("ran")
 		return 0, nil
@@ -366,7 +367,10 @@ func TestWorkIsWrittenWithTheResult(t *testing.T) {
 func TestDoubtIsHeld(t *testing.T) {
 	g := newGuard(memstore.New())
 	g.Classify = func(error) dedup.Outcome { return dedup.Doubt }
-	_, _, _ = dedup.Do(t.Context(), g, invoice, func(context.Context) (int, error) { return 0, errors.New("timeout at the bank") })
+	late := errors.New("timeout at the bank")
+	if _, _, err := dedup.Do(t.Context(), g, invoice, func(context.Context) (int, error) { return 0, late }); !errors.Is(err, late) {
+		t.Errorf("first: %v", err)
+	}
 	if _, _, err := dedup.Do(t.Context(), g, invoice, unwanted(t)); !errors.Is(err, dedup.ErrInDoubt) {
 		t.Errorf("second: %v", err)
 	}
@@ -375,7 +379,9 @@ func TestDoubtIsHeld(t *testing.T) {
 func TestAFailedKeyOfAGuardIsSweptWithItsWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newGuard(memstore.New())
-		_, _, _ = dedup.Do(t.Context(), g, invoice, func(context.Context) (int, error) { return 0, dedup.Final(errors.New("no")) })
+		if _, _, err := dedup.Do(t.Context(), g, invoice, func(context.Context) (int, error) { return 0, dedup.Final(errors.New("no")) }); err == nil {
+			t.Error("did not fail")
+		}
 		time.Sleep(dedup.DefaultWindow)
 		if swept, err := g.Store.Sweep(t.Context(), 10); swept.Records != 1 || err != nil {
 			t.Errorf("swept %+v, %v", swept, err)

@@ -55,13 +55,13 @@ func (a *attempt) run(ctx context.Context, fn function) (unkept, err error) {
 	renewing, over := context.WithCancel(context.WithoutCancel(ctx))
 	var renewal sync.WaitGroup
 	renewal.Go(func() { a.renew(renewing, lose) })
-	rest := func() (cause error) {
+	var cause error // why the context of fn has ended, if it has
+	rest := func() {
 		cause = context.Cause(inner)
 		over()
 		renewal.Wait()
 		stop()
-		lose(nil)
-		return cause
+		lose(context.Canceled)
 	}
 
 	returned := false
@@ -73,7 +73,7 @@ func (a *attempt) run(ctx context.Context, fn function) (unkept, err error) {
 	}()
 	result, unkept, err := protected(inner, fn)
 	returned = true
-	cause := rest()
+	rest()
 	if err != nil {
 		return nil, a.fail(ctx, a.g.outcome(ctx, cause, err), err)
 	}
@@ -105,8 +105,7 @@ func protected(ctx context.Context, fn function) (result []byte, unkept, err err
 // fail ends the claim with what err means and returns err.
 func (a *attempt) fail(ctx context.Context, o Outcome, err error) error {
 	end := Op{Outcome: o, Error: a.g.text(err), ErrorType: cut(fmt.Sprintf("%T", err), MaxError)}
-	var p *PanicError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*PanicError](err); ok {
 		end.ErrorType, end.Stack = "panic", cut(string(p.Stack), MaxStack)
 	}
 	switch {

@@ -5,7 +5,7 @@
 //
 //	func TestStore(t *testing.T) {
 //		storetest.Run(t, storetest.Harness{
-//			Open: func(t testing.TB) dedup.Store { return mystore.New() },
+//			Open: func(tb testing.TB) dedup.Store { return mystore.New() },
 //		})
 //	}
 //

@@ -443,8 +443,10 @@ type twice struct{ *wrong }
 func (s twice) Scan(ctx context.Context, consumer string) iter.Seq2[dedup.Record, error] {
 	return func(yield func(dedup.Record, error) bool) {
 		for r, err := range s.wrong.Scan(ctx, consumer) {
-			if !yield(r, err) || !yield(r, err) {
-				return
+			for range 2 {
+				if !yield(r, err) {
+					return
+				}
 			}
 		}
 	}

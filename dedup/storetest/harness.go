@@ -11,17 +11,17 @@ import (
 // Harness is what the suite needs to know of a store.
 type Harness struct {
 	// Open makes a new, empty store. The suite closes it. Required.
-	Open func(t testing.TB) dedup.Store
+	Open func(tb testing.TB) dedup.Store
 
 	// Reopen closes s in good order and opens its data again; Crash abandons it
 	// as a killed process does, with no call under way. Both nil for a store
 	// that is not durable.
-	Reopen func(t testing.TB, s dedup.Store) dedup.Store
-	Crash  func(t testing.TB, s dedup.Store) dedup.Store
+	Reopen func(tb testing.TB, s dedup.Store) dedup.Store
+	Crash  func(tb testing.TB, s dedup.Store) dedup.Store
 
 	// Peer opens the data of s once more beside it, as another process does;
 	// nil for a local store.
-	Peer func(t testing.TB, s dedup.Store) dedup.Store
+	Peer func(tb testing.TB, s dedup.Store) dedup.Store
 
 	// Advance moves the store's clock forward. Nil: the store's clock is
 	// time.Now, and each check runs in a testing/synctest bubble, where
@@ -90,11 +90,12 @@ type session struct {
 	moved    time.Duration // by Advance
 }
 
-func begin(t testing.TB, h Harness) *session {
+func begin(tb testing.TB, h Harness) *session {
+	tb.Helper()
 	if h.Sequences == 0 {
 		h.Sequences = 200
 	}
-	return &session{TB: t, h: h, consumer: "billing"}
+	return &session{TB: tb, h: h, consumer: "billing"}
 }
 
 func (s *session) check(c check) {

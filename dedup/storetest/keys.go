@@ -10,7 +10,7 @@ import (
 // prefixes of each other, case, the longest.
 var awkward = []string{
 	"a", "aa", "aaa", "A", "a/", "/a", "a/b", "a:b", "a|b", "a b", " a", "a ", "a\n", "a\x00", "\x00", "\x00\x00", "a\x00b", "\xff", "\xff\xff", "a\xff",
-	"\xc3\x28", "\u00e9", "e\u0301", "日本", "\r\n", "'; DROP TABLE records; --", "*", "a*", "{a}", "%", "%00", "\\", "\"", "null",
+	"\xc3\x28", "\u00e9", "e\u0301", "\u65e5\u672c", "\r\n", "'; DROP TABLE records; --", "*", "a*", "{a}", "%", "%00", "\\", "\"", "null",
 	"0", "00", "9007199254740993", strings.Repeat("x", dedup.MaxID), strings.Repeat("x", dedup.MaxID-1),
 	strings.Repeat("\xff", dedup.MaxID), strings.Repeat("\x00", dedup.MaxID),
 }

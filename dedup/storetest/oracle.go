@@ -22,7 +22,7 @@ type fact struct {
 	failures      uint32
 	crashes, lone uint32
 
-	print  dedup.Fingerprint
+	sum    dedup.Fingerprint
 	token  dedup.Token
 	until  time.Time // of the lease
 	early  time.Time // not before
@@ -122,7 +122,7 @@ func (w *world) expect(op *dedup.Op, got dedup.Answer) error {
 
 func differs(want dedup.AnswerKind, got dedup.Answer) error {
 	if got.Kind != want {
-		return fmt.Errorf("answered %s (%v), want %s", got.Kind, got.Err, want)
+		return fmt.Errorf("answered %s (%s), want %s", got.Kind, fmt.Sprint(got.Err), want)
 	}
 	return nil
 }
@@ -166,7 +166,7 @@ func (f *fact) rise(got dedup.Answer) {
 
 // again begins a run.
 func (f *fact) again(got dedup.Answer) {
-	keep := fact{run: f.run + 1, highest: f.highest, print: f.print, effects: f.effects, source: f.source, token: f.token, window: f.window, archive: f.archive}
+	keep := fact{run: f.run + 1, highest: f.highest, sum: f.sum, effects: f.effects, source: f.source, token: f.token, window: f.window, archive: f.archive}
 	*f = keep
 	f.state = dedup.Retryable
 	f.rise(got)
@@ -218,11 +218,11 @@ func (w *world) claim(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKind 
 		}
 		f.forget()
 		f.again(got)
-		f.print = op.Fingerprint
+		f.sum = op.Fingerprint
 		f.take(op, w.now)
 		return dedup.Acquired
 	}
-	if f.print.Rule == op.Fingerprint.Rule && f.print.Sum != op.Fingerprint.Sum {
+	if f.sum.Rule == op.Fingerprint.Rule && f.sum.Sum != op.Fingerprint.Sum {
 		return dedup.Conflict
 	}
 	switch ended := f.state; {

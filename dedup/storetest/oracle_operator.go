@@ -31,7 +31,7 @@ func (w *world) operate(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKin
 	case op.Kind == dedup.Import && f.state == dedup.Absent:
 		f.forget()
 		f.again(got)
-		f.state, f.print, f.finished, f.result, f.window, f.archive = dedup.Succeeded, o.Fingerprint, w.now, string(o.Result), o.Window, o.Archive
+		f.state, f.sum, f.finished, f.result, f.window, f.archive = dedup.Succeeded, o.Fingerprint, w.now, string(o.Result), o.Window, o.Archive
 	case op.Kind == dedup.Reconcile && f.state == dedup.InDoubt && !doubt:
 		f.effects = decided
 		switch o.To {
@@ -45,7 +45,7 @@ func (w *world) operate(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKin
 	case op.Kind == dedup.Reopen && o.LetterRun == f.run && !f.owed && (finished || f.state == dedup.Retryable || f.state == dedup.InDoubt && !doubt):
 		f.effects = decided
 		f.reopen(o, got)
-		f.print = o.Fingerprint
+		f.sum = o.Fingerprint
 	case op.Kind == dedup.Sweep && w.due(op.Key, f):
 		f.sweep()
 	default:
@@ -98,7 +98,7 @@ func (f *fact) sweep() {
 		return
 	}
 	*f = fact{
-		state: dedup.Tombstone, outcome: f.state, print: f.print, run: f.run, fence: f.fence, opened: f.opened, highest: f.highest,
+		state: dedup.Tombstone, outcome: f.state, sum: f.sum, run: f.run, fence: f.fence, opened: f.opened, highest: f.highest,
 		source: f.source,
 	}
 }

@@ -26,24 +26,25 @@ type recorder struct {
 	said []string
 }
 
-func (r *recorder) say(format string, args ...any) {
+func (r *recorder) sayf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.said = append(r.said, fmt.Sprintf(format, args...))
 }
 
-func (r *recorder) Errorf(format string, args ...any) { r.say(format, args...) }
-func (r *recorder) Error(args ...any)                 { r.say("%s", fmt.Sprint(args...)) }
-func (r *recorder) Fatalf(format string, args ...any) { r.say(format, args...); runtime.Goexit() }
-func (r *recorder) Fatal(args ...any)                 { r.say("%s", fmt.Sprint(args...)); runtime.Goexit() }
-func (r *recorder) FailNow()                          { r.say("failed"); runtime.Goexit() }
-func (r *recorder) Fail()                             { r.say("failed") }
+func (r *recorder) Errorf(format string, args ...any) { r.sayf(format, args...) }
+func (r *recorder) Error(args ...any)                 { r.sayf("%s", fmt.Sprint(args...)) }
+func (r *recorder) Fatalf(format string, args ...any) { r.sayf(format, args...); runtime.Goexit() }
+func (r *recorder) Fatal(args ...any)                 { r.sayf("%s", fmt.Sprint(args...)); runtime.Goexit() }
+func (r *recorder) FailNow()                          { r.sayf("failed"); runtime.Goexit() }
+func (r *recorder) Fail()                             { r.sayf("failed") }
 func (r *recorder) Failed() bool                      { r.mu.Lock(); defer r.mu.Unlock(); return len(r.said) > 0 }
 func (r *recorder) Log(...any)                        {}
 func (r *recorder) Logf(string, ...any)               {}
 
 // finds runs the checks up to the first that fails, and names it.
 func finds(t *testing.T, h Harness, checks []check) (check, said string) {
+	t.Helper()
 	for _, c := range checks {
 		synctest.Test(t, func(t *testing.T) {
 			r := &recorder{TB: t}
@@ -52,7 +53,7 @@ func finds(t *testing.T, h Harness, checks []check) (check, said string) {
 				defer close(done)
 				defer func() {
 					if v := recover(); v != nil {
-						r.say("panic: %v", v)
+						r.sayf("panic: %v", v)
 					}
 				}()
 				begin(r, h).check(c)

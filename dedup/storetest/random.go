@@ -309,7 +309,7 @@ func (f *fact) diff(r dedup.Record, now time.Time) string {
 	field("failures", r.Failures, f.failures)
 	field("crashes", r.Crashes, f.crashes)
 	field("lone", r.Lone, f.lone)
-	field("fingerprint", r.Fingerprint, f.print)
+	field("fingerprint", r.Fingerprint, f.sum)
 	field("live", r.Live, f.live(now))
 	field("alone", r.Alone, f.alone)
 	field("owed", r.Owed, f.owed)

@@ -50,20 +50,22 @@ func (p *pipes) dial(ctx context.Context) (net.Conn, error) {
 }
 
 func TestAStoreBehindAWireKeepsEveryPromise(t *testing.T) {
-	connect := func(t testing.TB, dial func(context.Context) (net.Conn, error)) dedup.Store {
+	connect := func(tb testing.TB, dial func(context.Context) (net.Conn, error)) dedup.Store {
+		tb.Helper()
 		c, err := DialWith(dial)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		return c
 	}
 	Run(t, Harness{
-		Open: func(t testing.TB) dedup.Store {
+		Open: func(tb testing.TB) dedup.Store {
+			tb.Helper()
 			l := newPipes()
-			t.Cleanup(Serve(l, memstore.New()))
-			return connect(t, l.dial)
+			tb.Cleanup(Serve(l, memstore.New()))
+			return connect(tb, l.dial)
 		},
-		Peer:      func(t testing.TB, s dedup.Store) dedup.Store { return connect(t, s.(*client).dial) },
+		Peer:      func(tb testing.TB, s dedup.Store) dedup.Store { tb.Helper(); return connect(tb, s.(*client).dial) },
 		Sequences: 50,
 	})
 }
@@ -80,11 +82,11 @@ func TestMain(m *testing.M) {
 func claimForEver(address string) {
 	s, err := Dial("unix", address)
 	if err != nil {
-		fmt.Println(err)
+		fmt.Fprintln(os.Stdout, err)
 		os.Exit(1)
 	}
 	answers, err := s.Apply(context.Background(), []dedup.Op{shortClaim(1)})
-	fmt.Println(answers[0].Kind, err)
+	fmt.Fprintln(os.Stdout, answers[0].Kind, err)
 	select {}
 }
 
