@@ -428,6 +428,14 @@ func (b *batch) finish() error {
 			return err
 		}
 	}
+	for _, x := range b.s.scratch.moved {
+		switch {
+		case x.base == 0 && x.at != 0:
+			b.state.records++
+		case x.base != 0 && x.at == 0:
+			b.state.records--
+		}
+	}
 	b.state.commits++
 	b.state.clock = max(b.state.clock, b.now.UnixNano())
 	t := b.top.Bucket(bucketState)

@@ -122,6 +122,14 @@ func (x *index) move(h hash, old, now place) bool {
 	return false
 }
 
+// expect makes room for so many records.
+func (x *index) expect(records int) {
+	per := records / len(x.tables)
+	for i := range x.tables {
+		x.resize(&x.tables[i], max(8, per+per*2/5))
+	}
+}
+
 func (x *index) insert(t *table, s slot) {
 	if (t.used+1)*4 > len(t.slots)*3 {
 		x.resize(t, max(8, len(t.slots)+len(t.slots)/4))

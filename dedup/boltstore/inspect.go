@@ -249,6 +249,11 @@ func (c *contents) readLog(p *pages, log child) error {
 	if len(buckets) != len(c.segments) {
 		return fmt.Errorf("there are %d segments, where %d are known", len(buckets), len(c.segments))
 	}
+	entries := uint64(0)
+	for _, g := range c.segments {
+		entries += uint64(g.count)
+	}
+	c.index.expect(int(min(c.state.records, entries)))
 	for _, b := range buckets {
 		var g *segment
 		if len(b.name) == 4 {

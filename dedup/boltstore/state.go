@@ -53,6 +53,7 @@ type state struct {
 	commits uint64 // rises with every commit
 	seq     uint64 // of the next entry, from 1
 	clock   int64  // largest time seen, in ns
+	records uint64 // keys that have one
 	segment uint32 // number of the next segment
 	tables  [7]tally
 }
@@ -61,7 +62,7 @@ type tally struct{ rows, sum uint64 }
 
 const (
 	formatVersion = 1
-	stateRowSize  = len(stateMagic) + 4 + 16 + 16 + 8 + 8 + 8 + 4 + 7*16
+	stateRowSize  = len(stateMagic) + 4 + 16 + 16 + 8 + 8 + 8 + 8 + 4 + 7*16
 
 	// stateMagic is how a file is known for ours when its root is damaged.
 	stateMagic = "onceward.boltstore/state"
@@ -80,6 +81,7 @@ func (s *state) row() []byte {
 	b = binary.LittleEndian.AppendUint64(b, s.commits)
 	b = binary.LittleEndian.AppendUint64(b, s.seq)
 	b = binary.LittleEndian.AppendUint64(b, uint64(s.clock))
+	b = binary.LittleEndian.AppendUint64(b, s.records)
 	b = binary.LittleEndian.AppendUint32(b, s.segment)
 	for _, t := range s.tables {
 		b = binary.LittleEndian.AppendUint64(b, t.rows)
@@ -101,7 +103,7 @@ func parseState(row []byte) (s state, err error) {
 	copy(s.id[:], r.take(16))
 	copy(s.secret[:], r.take(16))
 	s.commits, s.seq, s.clock = r.uint64fixed(), r.uint64fixed(), int64(r.uint64fixed())
-	s.segment = r.uint32fixed()
+	s.records, s.segment = r.uint64fixed(), r.uint32fixed()
 	for i := range s.tables {
 		s.tables[i] = tally{r.uint64fixed(), r.uint64fixed()}
 	}
