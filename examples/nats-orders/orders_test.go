@@ -465,3 +465,36 @@ func TestExitStatusesAreAsDocumented(t *testing.T) {
 		})
 	}
 }
+
+// How to remove onceward again: the durable is an ordinary one.
+func TestAPlainConsumerGoesOnWhereOncewardStopped(t *testing.T) {
+	s := openShop(t)
+	p := s.consume()
+	waitFor(t, "readiness", func() bool { code, _ := get(t, p.health()+"/readyz"); return code == http.StatusOK })
+	s.publish("order-1", "order-2")
+	waitFor(t, "the orders", func() bool { return s.side.count("order-1") == 1 && s.side.count("order-2") == 1 })
+	p.signal(syscall.SIGTERM)
+	p.endsWith(exitOK, 10*time.Second)
+	s.publish("order-3")
+
+	durable, err := s.js.Consumer(t.Context(), "ORDERS", "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := durable.Next(jetstream.FetchMaxWait(5 * time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(m.Data()), "order-3") {
+		t.Errorf("goes on at %s", m.Data())
+	}
+	if err := m.DoubleAck(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := durable.Next(jetstream.FetchMaxWait(2 * time.Second)); err == nil { // longer than its AckWait
+		t.Error("there is another message, though only order-3 was left")
+	}
+	if waiting, err := s.js.Stream(t.Context(), "ORDERS_RETRY"); err != nil || waiting.CachedInfo().State.Msgs != 0 {
+		t.Errorf("the retry stream is not empty: %v", err)
+	}
+}
