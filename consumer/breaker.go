@@ -51,6 +51,8 @@ type breaker struct {
 	tried   map[uint64]struct{} // keys that failed since it opened
 	calm    time.Time           // half open: no fresh failure since
 	since   time.Time           // when it opened
+	probes  int                 // that failed since lately was emptied
+	lately  map[uint64]struct{} // their keys
 }
 
 // maxTried bounds the keys that are remembered while it is not closed. They
@@ -201,6 +203,7 @@ func (b *breaker) probed(key uint64, failures int, p proof, now time.Time) {
 		return // its place is free for another
 	case provesUp:
 		b.good++
+		b.forgetProbes()
 	case provesDown:
 		_, again := b.tried[key]
 		if b.state == breakerHalfOpen && (again || failures > 0) {
@@ -209,6 +212,10 @@ func (b *breaker) probed(key uint64, failures int, p proof, now time.Time) {
 		}
 		if len(b.tried) < maxTried {
 			b.tried[key] = struct{}{}
+		}
+		if b.few(key) {
+			b.close()
+			return
 		}
 		b.bad++
 		b.calm = now
@@ -232,6 +239,29 @@ func (b *breaker) probed(key uint64, failures int, p proof, now time.Time) {
 	}
 }
 
+// few says that the last probes, a quarter of an hour of them, failed for fewer
+// keys than open it. Whatever else waits has them before it.
+func (b *breaker) few(key uint64) bool {
+	const fewest = 10 // the default of minKeys: a larger one must not make it wait for days
+	if b.lately == nil {
+		b.lately = make(map[uint64]struct{})
+	}
+	limit := min(b.minKeys, fewest)
+	b.probes++
+	b.lately[key] = struct{}{}
+	if b.probes < 3*limit {
+		return false
+	}
+	few := len(b.lately) < limit
+	b.forgetProbes()
+	return few
+}
+
+func (b *breaker) forgetProbes() {
+	b.probes = 0
+	clear(b.lately)
+}
+
 // open begins a pause. What still runs belongs to an earlier epoch: its
 // success may be older than the outage, and proves nothing.
 func (b *breaker) open(now time.Time, pause time.Duration) {
@@ -249,6 +279,7 @@ func (b *breaker) close() {
 	b.epoch++
 	b.running, b.next, b.filled, b.streak = 0, 0, 0, 0
 	b.tried = nil
+	b.forgetProbes()
 	clear(b.failing)
 }
 

@@ -248,8 +248,8 @@ func TestProbesPauseLongerWhileTheyFail(t *testing.T) {
 		once(b, key+1, 0, provesDown, noon)
 	}
 	at := noon
-	for i, pause := range []time.Duration{1, 2, 4, 8, 16, 30, 30} {
-		at = at.Add(pause * time.Second)
+	for i, pause := range []int{1, 2, 4, 8, 16, 30, 30} {
+		at = at.Add(time.Duration(pause) * time.Second)
 		if more, wait := b.admit(at.Add(-time.Millisecond)); more != 0 || wait != time.Millisecond {
 			t.Fatalf("probe %d: %d may start 1 ms before the pause is over; wait %v", i, more, wait)
 		}
@@ -346,5 +346,32 @@ func BenchmarkBreaker(b *testing.B) {
 	for b.Loop() {
 		br.admit(noon)
 		once(br, 1, 0, provesUp, noon)
+	}
+}
+
+// Ten messages failed and opened it, nine are somebody else's now, and the one
+// that is left fails for a reason of its own, with healthy ones behind it.
+func TestFewKeysThatAreLeftToProbeWithCloseIt(t *testing.T) {
+	for left := 1; left <= 10; left++ {
+		b, now := testBreaker(t, Breaker{}, 16), noon
+		for key := range uint64(10) {
+			once(b, key+1, 0, provesDown, now)
+		}
+		if state, _ := b.status(); state != breakerOpen {
+			t.Fatalf("state %v", state)
+		}
+		counted := false
+		for n := 0; n < 200 && !counted; n++ {
+			if more, wait := b.admit(now); more == 0 {
+				now = now.Add(wait)
+			}
+			counted = once(b, uint64(n%left)+1, 0, provesDown, now)
+		}
+		if want := left < 10; counted != want {
+			t.Errorf("with %d keys left a failure counts: %v", left, counted)
+		}
+		if took := now.Sub(noon); counted && (took < 5*time.Minute || took > 20*time.Minute) {
+			t.Errorf("with %d keys left it closed after %v", left, took)
+		}
 	}
 }

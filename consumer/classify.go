@@ -63,7 +63,7 @@ func (m *marks) read(err error) {
 	if m.nodes++; err == nil || m.nodes > maxErrorNodes {
 		return
 	}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked here, node by node
 	case *classified:
 		m.doubt = m.doubt || e.class == ClassInDoubt || m.doubtIn(e.err)
 		m.terminal = m.terminal || e.class == ClassTerminal
@@ -75,15 +75,15 @@ func (m *marks) read(err error) {
 		m.terminal = true
 		return
 	}
-	if err == Skip {
+	if err == Skip { //nolint:errorlint // the tree is walked here, node by node
 		m.skip = true
 		return
 	}
 	// A type of the user's own may say that it is a Skip.
-	if is, ok := err.(interface{ Is(error) bool }); ok && is.Is(Skip) {
+	if is, ok := err.(interface{ Is(target error) bool }); ok && is.Is(Skip) {
 		m.skip = true
 	}
-	switch e := err.(type) {
+	switch e := err.(type) { //nolint:errorlint // the tree is walked here, node by node
 	case interface{ Unwrap() []error }:
 		for _, branch := range e.Unwrap() {
 			m.read(branch)

@@ -31,23 +31,23 @@ type sdkError struct{ code int }
 func (e *sdkError) Error() string       { return "sdk" }
 func (e *sdkError) HTTPStatusCode() int { return e.code }
 
-type loopError struct{ depth int }
+type loopError struct{}
 
 func (e *loopError) Error() string { return "loop" }
 func (e *loopError) Unwrap() []error {
 	return []error{e, e}
 }
 
-type notMine struct{}
+type notMineError struct{}
 
-func (notMine) Error() string        { return "not mine" }
-func (notMine) Is(target error) bool { return target == Skip }
+func (notMineError) Error() string        { return "not mine" }
+func (notMineError) Is(target error) bool { return target == Skip }
 
-type panicky struct{}
+type panickyError struct{}
 
-func (panicky) Error() string   { return "panicky" }
-func (panicky) Is(error) bool   { panic("is") }
-func (e panicky) Unwrap() error { panic("unwrap") }
+func (panickyError) Error() string   { return "panicky" }
+func (panickyError) Is(error) bool   { panic("is") }
+func (e panickyError) Unwrap() error { panic("unwrap") }
 
 func TestMarksAreSeenThroughWrapping(t *testing.T) {
 	plain := errors.New("plain")
@@ -69,7 +69,7 @@ func TestMarksAreSeenThroughWrapping(t *testing.T) {
 		{"in doubt", wrap(InDoubt(plain)), ClassInDoubt, 0},
 		{"skip", Skip, ClassSkip, 0},
 		{"skip, wrapped", wrap(Skip), ClassSkip, 0},
-		{"skip by Is", wrap(notMine{}), ClassSkip, 0},
+		{"skip by Is", wrap(notMineError{}), ClassSkip, 0},
 		{"skip with a cause", fmt.Errorf("%w: %w", Skip, plain), ClassSkip, 0},
 		{"joined with plain", errors.Join(plain, Terminal(plain)), ClassTerminal, 0},
 		{"doubt beside terminal", errors.Join(Terminal(plain), InDoubt(plain)), ClassInDoubt, 0},
@@ -86,7 +86,7 @@ func TestMarksAreSeenThroughWrapping(t *testing.T) {
 		{"panic with a text", &PanicError{Value: "boom"}, Unclassified, 0},
 		{"a mark over a classified error", Terminal(context.DeadlineExceeded), ClassTerminal, 0},
 		{"endless", &loopError{}, Unclassified, 0},
-		{"an error that panics", panicky{}, Unclassified, 0},
+		{"an error that panics", panickyError{}, Unclassified, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			class, after := outcomeOf(c.err, ClassifyDefault)

@@ -27,9 +27,9 @@ func (c Class) String() string {
 	return "invalid"
 }
 
-// Skip, returned by a handler, says that the message is not its own: it is
+// Skip says, returned by a handler, that the message is not its own: it is
 // acknowledged and leaves no record. It may be wrapped with the reason.
-var Skip = errors.New("skip")
+var Skip = errors.New("skip") //nolint:revive,staticcheck,errname // a verdict, as fs.SkipDir
 
 type classified struct {
 	class Class

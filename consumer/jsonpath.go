@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -63,70 +62,10 @@ func parsePath(text string) (path, error) {
 	case !utf8.ValidString(text):
 		return p, errors.New("is not valid UTF-8")
 	}
-	for _, n := range p.names {
-		if n == "" {
-			return p, errors.New("has an empty name")
-		}
+	if slices.Contains(p.names, "") {
+		return p, errors.New("has an empty name")
 	}
 	return p, nil
-}
-
-// located holds what one pass over a payload found for all extractors of a
-// route. It belongs to one call of resolve.
-type located struct {
-	paths []path
-	found [maxFields][]byte
-	done  bool
-	err   error
-}
-
-var locateds = sync.Pool{New: func() any { return new(located) }}
-
-// locate lends the delivery one pass for these paths; end it with unlocate.
-func (d *Delivery) locate(paths []path) {
-	l := locateds.Get().(*located)
-	l.paths = paths
-	d.located = l
-}
-
-func (d *Delivery) unlocate() {
-	l := d.located
-	d.located = nil
-	*l = located{}
-	locateds.Put(l)
-}
-
-// find returns the raw value at each of the paths, nil where there is none.
-func (d *Delivery) find(paths []path, found [][]byte) error {
-	l := d.located
-	if l == nil {
-		return lookup(d.Value, paths, found)
-	}
-	if !l.done {
-		l.done, l.err = true, lookup(d.Value, l.paths, l.found[:len(l.paths)])
-	}
-	if l.err != nil {
-		return l.err
-	}
-	for i := range paths {
-		at := slices.IndexFunc(l.paths, func(p path) bool { return p.text == paths[i].text })
-		if at < 0 {
-			// An extractor within one of the user's own: not foreseen.
-			return lookup(d.Value, paths, found)
-		}
-		found[i] = l.found[at]
-	}
-	return nil
-}
-
-// union adds the paths that are not among them yet, as far as there is room.
-func union(all, more []path) []path {
-	for _, p := range more {
-		if len(all) < maxFields && !slices.ContainsFunc(all, func(o path) bool { return o.text == p.text }) {
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // reader is a decoder with the buffer that it reads from.
@@ -175,7 +114,7 @@ func lookup(value []byte, paths []path, found [][]byte) error {
 	if err := r.object(value, paths, found, 1<<len(paths)-1, 0); err != nil {
 		return jsonFault(err)
 	}
-	if _, err := r.dec.ReadToken(); err != io.EOF {
+	if _, err := r.dec.ReadToken(); !errors.Is(err, io.EOF) {
 		if err == nil {
 			err = errors.New("more follows after the object")
 		}
@@ -264,111 +203,4 @@ func (r *reader) match(quoted []byte, paths []path, mask uint32, depth int) (her
 		}
 	}
 	return here, deeper
-}
-
-// jsonFault turns a decoder's error into one that a letter may show: where and
-// what, never a value. A name that occurs twice is the key's fault, everything
-// else the payload's.
-func jsonFault(err error) error {
-	if errors.Is(err, jsontext.ErrDuplicateName) {
-		name := "a field"
-		var syntactic *jsontext.SyntacticError
-		if errors.As(err, &syntactic) && syntactic.JSONPointer != "" {
-			name = "field " + quoteBounded(string(syntactic.JSONPointer))
-		}
-		return &twiceError{name: name, err: err}
-	}
-	var syntactic *jsontext.SyntacticError
-	if errors.As(err, &syntactic) {
-		return &malformedError{err: fmt.Errorf("payload is not valid JSON at byte %d: %s", syntactic.ByteOffset, boundText(syntactic.Err.Error(), 128))}
-	}
-	if errors.Is(err, io.EOF) {
-		return &malformedError{err: errors.New("payload is blank, not JSON")}
-	}
-	return &malformedError{err: fmt.Errorf("payload is not valid JSON: %w", err)}
-}
-
-// malformedError says that a payload cannot be read: a decode letter.
-type malformedError struct{ err error }
-
-func (e *malformedError) Error() string { return e.err.Error() }
-func (e *malformedError) Unwrap() error { return e.err }
-
-// twiceError says that a name occurs twice in one object: a key letter, for
-// two readers could take different values for the id.
-type twiceError struct {
-	name string
-	err  error
-}
-
-func (e *twiceError) Error() string { return e.name + " occurs twice" }
-func (e *twiceError) Unwrap() error { return e.err }
-
-// fieldNames lists the names of the outermost object for an error: names only,
-// and no more than a person reads.
-func fieldNames(value []byte) string {
-	const most = 16
-	if readable(value) != nil {
-		return "none"
-	}
-	r := openJSON(value)
-	defer r.close()
-	if r.dec.PeekKind() != '{' {
-		return "none"
-	}
-	if _, err := r.dec.ReadToken(); err != nil {
-		return "none"
-	}
-	var names []string
-	for {
-		name, err := r.dec.ReadToken()
-		if err != nil || name.Kind() != '"' {
-			break
-		}
-		if len(names) == most {
-			names = append(names, "…")
-			break
-		}
-		names = append(names, quoteBounded(name.String()))
-		if r.dec.SkipValue() != nil {
-			break
-		}
-	}
-	if len(names) == 0 {
-		return "none"
-	}
-	return strings.Join(names, ", ")
-}
-
-func kindName(k jsontext.Kind) string {
-	switch k {
-	case 'n':
-		return "null"
-	case 't', 'f':
-		return "a boolean"
-	case '"':
-		return "a string"
-	case '0':
-		return "a number"
-	case '[':
-		return "an array"
-	case '{':
-		return "an object"
-	}
-	return "kind " + strconv.Quote(k.String())
-}
-
-// boundText cuts a text at a whole character.
-func boundText(s string, most int) string {
-	if len(s) <= most {
-		return s
-	}
-	s = s[:most]
-	for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	if n := len(s); n > 0 && s[n-1] >= utf8.RuneSelf {
-		s = s[:n-1]
-	}
-	return s + "…"
 }

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"strconv"
@@ -48,7 +49,7 @@ func scalarText(name string, raw jsontext.Value, payload []byte) (string, error)
 	case '0':
 		return string(raw), nil
 	case '"':
-		if text := raw[1 : len(raw)-1]; !hasEscape(text) {
+		if text := raw[1 : len(raw)-1]; bytes.IndexByte(text, '\\') < 0 {
 			return string(text), nil
 		}
 		text, err := jsontext.AppendUnquote(nil, raw)
@@ -56,15 +57,6 @@ func scalarText(name string, raw jsontext.Value, payload []byte) (string, error)
 	default:
 		return "", fmt.Errorf("field %s is %s, not a string or number; there are: %s", quoteBounded(name), kindName(kind), fieldNames(payload))
 	}
-}
-
-func hasEscape(text []byte) bool {
-	for _, c := range text {
-		if c == '\\' {
-			return true
-		}
-	}
-	return false
 }
 
 // Header finds an id in the header of that name, compared byte for byte. A

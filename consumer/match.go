@@ -1,6 +1,9 @@
 package consumer
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // HeaderIs matches deliveries whose first header of that name has exactly this
 // value.
@@ -18,14 +21,9 @@ func HeaderIs(name, value string) Match {
 // TopicIs matches deliveries that were first published to one of these topics
 // or streams.
 func TopicIs(topics ...string) Match {
-	topics = append([]string(nil), topics...)
+	topics = slices.Clone(topics)
 	return Match{Rule: "topic " + strings.Join(topics, " or "), Is: func(d *Delivery) bool {
-		for _, t := range topics {
-			if d.Topic == t {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(topics, d.Topic)
 	}}
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/deadletter"
@@ -73,14 +74,11 @@ func selectRoute(routes []Route, d *Delivery) (r *Route, err *keyError) {
 }
 
 func rulesOf(routes []Route) string {
-	text := ""
+	rules := make([]string, len(routes))
 	for i := range routes {
-		if i > 0 {
-			text += ", "
-		}
-		text += routes[i].Scope + " takes " + quoteBounded(routes[i].Match.Rule)
+		rules[i] = routes[i].Scope + " takes " + quoteBounded(routes[i].Match.Rule)
 	}
-	return boundText(text, 512)
+	return boundText(strings.Join(rules, ", "), 512)
 }
 
 // resolve decodes the delivery and finds what it is claimed by: its key, its

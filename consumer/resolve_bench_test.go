@@ -24,6 +24,7 @@ type benchOrder struct {
 const benchPayload = `{"order_id":"ord-000000012345","customer_id":"cust-0000000777","cents":1299,"currency":"EUR","created":"2026-03-01T10:11:12Z","lines":[{"sku":"A-100","qty":2},{"sku":"B-200","qty":1}],"note":"none"}`
 
 func benchResolve(b *testing.B, r Route) {
+	b.Helper()
 	b.ReportAllocs()
 	r.consumer = "billing"
 	r.check(new(faults), "")

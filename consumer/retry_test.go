@@ -17,9 +17,9 @@ func checkedRetry(t *testing.T, r Retry) Retry {
 
 func TestDelaysDoubleUpToTheMaximum(t *testing.T) {
 	r := checkedRetry(t, Retry{NoJitter: true})
-	for i, want := range []time.Duration{500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 256_000, 300_000, 300_000} {
-		if got := r.delay(i+1, 0); got != want*time.Millisecond {
-			t.Errorf("after failure %d: %v, want %v", i+1, got, want*time.Millisecond)
+	for i, millis := range []int{500, 1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 256_000, 300_000, 300_000} {
+		if got, want := r.delay(i+1, 0), time.Duration(millis)*time.Millisecond; got != want {
+			t.Errorf("after failure %d: %v, want %v", i+1, got, want)
 		}
 	}
 	if got := r.delay(1_000_000, 0); got != 5*time.Minute {

@@ -254,8 +254,7 @@ func TestWhatIsNoLetterIsToldApart(t *testing.T) {
 		{hPointer, "secret"},
 	} {
 		_, err := Decode(&brokers.Delivery{Headers: with(c.header, c.value)})
-		var format *FormatError
-		if !errors.As(err, &format) {
+		if _, ok := errors.AsType[*FormatError](err); !ok {
 			t.Errorf("%s=%.20q: got %v", c.header, c.value, err)
 			continue
 		}

@@ -11,7 +11,7 @@ import (
 // Header values are one line of valid UTF-8: NATS turns line ends into spaces,
 // and people read them on terminals, where control characters do harm.
 
-// line makes one such line of at most most bytes out of a text for people.
+// line makes one such line, not longer than most bytes, of a text for people.
 // What cannot be shown becomes a space; a cut is marked with "…".
 func line(s string, most int) string {
 	if most <= 0 {
