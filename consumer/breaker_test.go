@@ -328,6 +328,34 @@ func TestAHalfOpenBreakerClosesWhenNothingFailsForLong(t *testing.T) {
 	}
 }
 
+// Otherwise a few poisoned messages whose ordering keys hold up the rest would
+// be probed for ever, with nothing else to show that all is well.
+func TestItClosesWhenFewerKeysAreLeftThanOpenIt(t *testing.T) {
+	for _, c := range []struct {
+		keys   uint64
+		closes bool
+	}{{1, true}, {9, true}, {10, false}, {100, false}} {
+		b := testBreaker(t, Breaker{}, 16)
+		for key := range uint64(10) {
+			once(b, key+1, 0, provesDown, noon)
+		}
+		at := noon
+		for probe := range uint64(200) {
+			n, wait := b.admit(at)
+			if n > 1 {
+				break
+			}
+			if n == 0 {
+				at = at.Add(wait)
+			}
+			once(b, probe%c.keys+1, 0, provesDown, at)
+		}
+		if n, _ := b.admit(at); n > 1 != c.closes {
+			t.Errorf("%d keys left to probe: closed %v after %v", c.keys, n > 1, at.Sub(noon))
+		}
+	}
+}
+
 func TestABreakerThatIsOffCountsEverything(t *testing.T) {
 	b := testBreaker(t, Breaker{Off: true}, 8)
 	for key := range uint64(1000) {
