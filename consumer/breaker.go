@@ -17,8 +17,8 @@ import (
 // closed; or once it has seen a success and no fresh failure for 30 s, which is
 // how a quiet topic gets there. It closes as well when only few keys are left to
 // probe, fewer than would have opened it: those are those messages' fault, and
-// must be used up for what waits behind them. A failure counts only if it is closed from the
-// attempt's start to its end.
+// must be used up for what waits behind them. A failure counts only if it is
+// closed from the attempt's start to its end.
 //
 // What opens it is the failure of keys that had not failed before. A key with
 // counted failures failed while others succeeded, so its next failure says
@@ -51,7 +51,6 @@ type breaker struct {
 	good    int       // results of this step
 	bad     int
 	tried   map[uint64]struct{} // keys that failed since it opened
-	probes  []uint64            // keys of the last probes in a row that failed
 	calm    time.Time           // half open: no fresh failure since
 	since   time.Time           // when it opened
 	probes  int                 // that failed since lately was emptied
@@ -224,11 +223,7 @@ func (b *breaker) probed(key uint64, failures int, p proof, now time.Time) {
 		b.calm = now
 		if float64(b.bad) >= b.share*float64(b.allowed) {
 			// The single probe, or too many of a step: still down.
-			if b.fewLeft(key) {
-				b.close()
-			} else {
-				b.open(now, min(2*b.pause, maxProbe))
-			}
+			b.open(now, min(2*b.pause, maxProbe))
 			return
 		}
 	}
@@ -269,21 +264,6 @@ func (b *breaker) forgetProbes() {
 	clear(b.lately)
 }
 
-// fewLeft notes a probe that failed and says whether the last ones, twice as
-// many as keys are needed to open, were of fewer keys than that.
-func (b *breaker) fewLeft(key uint64) bool {
-	b.probes = append(b.probes, key)
-	if len(b.probes) < 2*b.minKeys {
-		return false
-	}
-	keys := make(map[uint64]struct{}, b.minKeys)
-	for _, k := range b.probes {
-		keys[k] = struct{}{}
-	}
-	b.probes = append(b.probes[:0], b.probes[1:]...)
-	return len(keys) < b.minKeys
-}
-
 // open begins a pause. What still runs belongs to an earlier epoch: its
 // success may be older than the outage, and proves nothing.
 func (b *breaker) open(now time.Time, pause time.Duration) {
@@ -300,7 +280,7 @@ func (b *breaker) close() {
 	b.state = breakerClosed
 	b.epoch++
 	b.running, b.next, b.filled, b.streak = 0, 0, 0, 0
-	b.tried, b.probes = nil, nil
+	b.tried = nil
 	b.forgetProbes()
 	clear(b.failing)
 }

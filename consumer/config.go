@@ -84,7 +84,9 @@ type Limit = brokers.Limit
 // dependency: successes, and first failures of a key. A key that failed before
 // is known to be its own fault, so messages that always fail never open it,
 // however often they are tried. MinKeys first failures without a success
-// between them open it at once, before any key has used up its failures.
+// between them open it at once, before any key has used up its failures. It
+// closes after probes that succeed, or when fewer than MinKeys different keys
+// are left to probe: those are used up like any others.
 type Breaker struct {
 	// Share of recent attempts that failed; above 0 to 1, default 0.5.
 	Share float64
