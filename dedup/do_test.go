@@ -394,3 +394,14 @@ func TestAKeyThatIsNoneRunsNothing(t *testing.T) {
 		t.Errorf("answer %v", err)
 	}
 }
+
+func BenchmarkDo(b *testing.B) {
+	g := newGuard(memstore.New())
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		key := dedup.Key{Scope: "invoice.send", ID: fmt.Sprint(i)}
+		if _, _, err := dedup.Do(context.Background(), g, key, func(context.Context) (int, error) { return 7, nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -45,7 +45,9 @@ type Store interface {
 
 	// Sweep removes or archives finished records whose window is over, in one
 	// short step of at most about limit records, and says how many it ended and
-	// whether more are due. The cost follows what expires, not what is kept.
+	// whether more are due. The notes of a record's letters, all finished then,
+	// go with it, unless a tombstone stays. The cost follows what expires, not
+	// what is kept.
 	Sweep(ctx context.Context, limit int) (Swept, error)
 
 	// Info says what kind of store it is and how full.

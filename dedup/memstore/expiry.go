@@ -76,6 +76,9 @@ func (s *Store) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
 		if _, changed := dedup.Step(r, &op, env); changed {
 			swept.Records++
 			s.keep(r, &op, false)
+			if r.State == dedup.Absent {
+				s.forget(op.Key)
+			}
 			continue
 		}
 		if !env.Passed {

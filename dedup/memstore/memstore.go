@@ -27,9 +27,15 @@ type Store struct {
 	records  map[dedup.Key]*dedup.Record
 	letters  map[string]dedup.Letter
 	tokens   map[string]string // replay token to the id of its letter
-	open     map[dedup.Key]int // unfinished letters of a key, where there are any
+	noted    map[dedup.Key]noted
 	prefixes map[lane]int64
 	expiry   expiry
+}
+
+// noted is what is known of a key's letters.
+type noted struct {
+	ids        []string
+	unfinished int
 }
 
 // lane is one partition of one life of a source, as one consumer reads it.
@@ -50,7 +56,7 @@ func New() *Store {
 		records:  make(map[dedup.Key]*dedup.Record),
 		letters:  make(map[string]dedup.Letter),
 		tokens:   make(map[string]string),
-		open:     make(map[dedup.Key]int),
+		noted:    make(map[dedup.Key]noted),
 		prefixes: make(map[lane]int64),
 		expiry:   newExpiry(),
 	}
@@ -136,7 +142,7 @@ func (s *Store) env(op *dedup.Op, r *dedup.Record, now time.Time) dedup.Env {
 			env.TokenHeld = l.Holds(op.ReplayToken, op.Key)
 		}
 	case op.Kind == dedup.Delete, op.Kind == dedup.Sweep:
-		env.Letters = s.open[op.Key]
+		env.Letters = s.noted[op.Key].unfinished
 		env.Passed = r.Source == (dedup.Position{}) || s.passed(op.Key.Consumer, r.Source)
 	}
 	return env
@@ -221,19 +227,34 @@ func (s *Store) letter(op *dedup.Op, r *dedup.Record, now time.Time) dedup.Answe
 			s.tokens[l.Token] = id
 		}
 	}
+	if l.Key.ID == "" {
+		return kind // has no record to keep
+	}
+	n := s.noted[l.Key]
+	if old.State == dedup.LetterNone {
+		n.ids = append(n.ids, id)
+	}
 	switch was, is := old.State.Unfinished(), l.State.Unfinished(); {
 	case is && !was:
-		s.open[l.Key]++
+		n.unfinished++
 	case was && !is:
-		s.open[l.Key]--
-		if s.open[l.Key] == 0 {
-			delete(s.open, l.Key)
-			if due(r) {
-				s.expiry.add(r)
-			}
+		if n.unfinished--; n.unfinished == 0 && due(r) {
+			s.expiry.add(r)
 		}
 	}
+	s.noted[l.Key] = n
 	return kind
+}
+
+// forget drops the notes of a key whose record was swept. All have ended.
+func (s *Store) forget(key dedup.Key) {
+	for _, id := range s.noted[key].ids {
+		if token := s.letters[id].Token; token != "" {
+			delete(s.tokens, token)
+		}
+		delete(s.letters, id)
+	}
+	delete(s.noted, key)
 }
 
 // CanEnlist says that work is a func() error. It runs under the store's lock,
@@ -249,7 +270,7 @@ func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
-	s.records, s.letters, s.tokens, s.open, s.prefixes, s.expiry = nil, nil, nil, nil, nil, expiry{}
+	s.records, s.letters, s.tokens, s.noted, s.prefixes, s.expiry = nil, nil, nil, nil, nil, expiry{}
 	return nil
 }
 

@@ -3,6 +3,7 @@ package storetest
 import (
 	"context"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -342,6 +343,7 @@ var faults = []fault{
 	{name: "nothing is archived", before: func(r *dedup.Record, op *dedup.Op, _ *dedup.Env) {
 		r.Archive = r.Archive && op.Kind != dedup.Sweep
 	}},
+	{name: "letters outlive their record", wrap: func(w *wrong) dedup.Store { return &hoarder{w} }},
 	{name: "nothing is swept", wrap: func(w *wrong) dedup.Store { return &noSweep{w} }},
 	{name: "everything is swept in one step", wrap: func(w *wrong) dedup.Store { return &greedy{w} }},
 
@@ -426,6 +428,19 @@ type noSweep struct{ *wrong }
 
 func (noSweep) Sweep(ctx context.Context, _ int) (dedup.Swept, error) {
 	return dedup.Swept{}, ctx.Err()
+}
+
+type hoarder struct{ *wrong }
+
+func (h hoarder) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
+	h.mu.Lock()
+	letters := maps.Clone(h.letters)
+	h.mu.Unlock()
+	swept, err := h.wrong.Sweep(ctx, limit)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.letters = letters
+	return swept, err
 }
 
 type greedy struct{ *wrong }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -112,7 +113,7 @@ func (q *sequence) draw() dedup.Op {
 	kinds := []dedup.Kind{
 		dedup.Claim, dedup.Claim, dedup.Claim, dedup.Claim, dedup.Renew, dedup.Alone, dedup.Dispatch, dedup.Dispatch, dedup.Confirm,
 		dedup.Refuse, dedup.VerifyNot, dedup.End, dedup.End, dedup.End, dedup.NoteLetter, dedup.NoteLetter, dedup.MoveLetter,
-		dedup.SendNoted, dedup.Advance, dedup.Unlock, dedup.Delete, dedup.Import, dedup.Reconcile, dedup.Reopen, dedup.Reopen, dedup.Sweep,
+		dedup.SendNoted, dedup.Advance, dedup.Unlock, dedup.Delete, dedup.Import, dedup.Reconcile, dedup.Reopen, dedup.Reopen,
 	}
 	op := dedup.Op{Kind: rapid.SampledFrom(kinds).Draw(q.t, "kind"), Key: key}
 	switch op.Kind {
@@ -263,6 +264,7 @@ func (q *sequence) sweep() {
 		}
 		if r := q.record(q.key(id)); q.h.SweepLate == 0 || r.State != f.state {
 			f.sweep()
+			maps.DeleteFunc(q.world.notes, func(_ string, n *note) bool { return n.key == q.key(id) && f.state == dedup.Absent })
 		}
 	}
 }

@@ -55,6 +55,9 @@ var sweepRows = []check{
 			s.move("letter-1", c.key, step[0], step[1], dedup.Done)
 		}
 		s.swept("after its letter was resolved", 1)
+		if l := s.letter("letter-1"); l.State != dedup.LetterNone {
+			s.Errorf("its letter stays: %+v", l)
+		}
 		s.is(c.key, dedup.Absent)
 	}},
 	{"sweep: a message that was not passed yet keeps its record", func(s *session) {
@@ -79,6 +82,8 @@ var sweepRows = []check{
 		s.end(done, dedup.Success, dedup.Succeeded, archive)
 		dead := s.claim("failed", dedup.Acquired, archive)
 		s.end(dead, dedup.Terminal, dedup.Failed, archive, func(op *dedup.Op) { p := *op.Policy; p.NoLetters = true; op.Policy = &p })
+		s.note("letter-1", dead)
+		s.move("letter-1", dead.key, dedup.LetterOpen, dedup.LetterResolved, dedup.Done)
 		s.pass(windowOver)
 		s.swept("into tombstones", 2)
 		s.pass(10 * windowOver)
@@ -96,6 +101,9 @@ var sweepRows = []check{
 			}
 			s.claim(c.key.ID, c.kind)
 			s.claim(c.key.ID, dedup.Conflict, func(op *dedup.Op) { op.Fingerprint = digest(2) })
+		}
+		if l := s.letter("letter-1"); l.State != dedup.LetterResolved {
+			s.Errorf("the tombstone's letter: %+v", l)
 		}
 		s.operate(dedup.Reopen, done.key, dedup.Refused)
 		s.operate(dedup.Delete, done.key, dedup.Refused)

@@ -313,6 +313,7 @@ func (w *wrong) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
 		}
 		if a := w.one(&op); a.Kind == dedup.Done {
 			swept.Records++
+			maps.DeleteFunc(w.letters, func(_ string, l dedup.Letter) bool { return l.Key == r.Key && a.State == dedup.Absent })
 		}
 	}
 	return swept, nil
