@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"strings"
@@ -32,7 +33,13 @@ var roles = map[string]func(path string){
 // process starts one and returns its output, line by line.
 func process(t testing.TB, role, path string, env ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()
+	return processWith(t, nil, role, path, env...)
+}
+
+func processWith(t testing.TB, in io.Reader, role, path string, env ...string) (*exec.Cmd, *bufio.Scanner) {
+	t.Helper()
 	cmd := exec.Command(os.Args[0])
+	cmd.Stdin = in
 	cmd.Env = append(append(os.Environ(), "BOLTSTORE_ROLE="+role, "BOLTSTORE_PATH="+path), env...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
