@@ -123,11 +123,11 @@ func TestTheCodeInTheReadmeCompiles(t *testing.T) {
 	overlay := map[string]map[string]string{"Replace": {}}
 	args := []string{"build", "-o", t.TempDir() + string(filepath.Separator), "-overlay", filepath.Join(t.TempDir(), "overlay.json")}
 	for i, block := range code {
-		real, seeming := filepath.Join(t.TempDir(), "main.go"), fmt.Sprintf("internal/readme%d", i)
-		if err := os.WriteFile(real, fmt.Appendf(nil, surroundings, block), 0o600); err != nil {
+		written, seeming := filepath.Join(t.TempDir(), "main.go"), fmt.Sprintf("internal/readme%d", i)
+		if err := os.WriteFile(written, fmt.Appendf(nil, surroundings, block), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		overlay["Replace"][filepath.Join(root, seeming, "main.go")] = real
+		overlay["Replace"][filepath.Join(root, seeming, "main.go")] = written
 		args = append(args, "./"+seeming)
 	}
 	text, err := json.Marshal(overlay)

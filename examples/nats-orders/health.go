@@ -64,12 +64,12 @@ func answer(w http.ResponseWriter, good bool) {
 func (h *health) tell(w http.ResponseWriter) {
 	s := h.status()
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(struct {
+	_ = json.NewEncoder(w).Encode(struct { //nolint:errchkjson // a peer that is gone is nobody's loss
 		Live       bool              `json:"live"`
 		Ready      bool              `json:"ready"`
 		Degraded   map[string]string `json:"degraded,omitempty"`
 		Unfinished int               `json:"unfinished"`
 		Bytes      int               `json:"bytes"`
 		Hung       int               `json:"hung"`
-	}{s.Live, s.Ready, s.Degraded, s.Unfinished, s.Bytes, s.Hung}) // a peer that is gone
+	}{s.Live, s.Ready, s.Degraded, s.Unfinished, s.Bytes, s.Hung})
 }

@@ -34,7 +34,8 @@ func startProcess(variable, value string, log *os.File) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(program), ended: make(chan struct{})}
+	p := &process{ended: make(chan struct{})}
+	p.cmd = exec.Command(program) //nolint:noctx // kill and stop end it, each in its own way
 	p.cmd.Env = append(os.Environ(), variable+"="+value)
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	if p.stdin, err = p.cmd.StdinPipe(); err != nil {

@@ -75,7 +75,7 @@ func newWorkload(n int, seed uint64) *workload {
 		if kind == keyless {
 			o.ID = ""
 		}
-		m.payload, _ = json.Marshal(o) // a struct of strings and a number
+		m.payload, _ = json.Marshal(o) //nolint:errchkjson // a struct of strings and a number
 		if kind == undecodable {
 			m.payload = m.payload[:len(m.payload)/2]
 		}
