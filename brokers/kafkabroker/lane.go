@@ -29,6 +29,7 @@ type lane struct {
 	origin int32 // partitions of the topic when the group began with it
 
 	life   life
+	placed bool // its position is known
 	told   bool // Assigned was called, so that Revoked or Lost must be
 	paused bool
 	track  position.Track

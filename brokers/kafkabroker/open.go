@@ -14,6 +14,7 @@ import (
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/coop"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
 	"github.com/onceward/onceward/internal/serial"
 )
@@ -104,6 +105,9 @@ func (b *broker) open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 	if view, err = b.cluster.Metadata(ctx, slices.Sorted(maps.Keys(reads))); err != nil {
 		return nil, err
 	}
+	if err := b.checkPredecessor(ctx, spec, view.Topics); err != nil {
+		return nil, err
+	}
 	s := b.newSource(spec, reads)
 	s.remark(notes)
 	s.heard(view.Topics)
@@ -167,6 +171,29 @@ func (b *broker) checkRoster(ctx context.Context, spec brokers.Spec) error {
 	}
 }
 
+// checkPredecessor refuses to take over from a group that never was: it would
+// run all of history again.
+func (b *broker) checkPredecessor(ctx context.Context, spec brokers.Spec, topics map[string]cluster.Topic) error {
+	if spec.StartFrom.Kind != brokers.StartGroup {
+		return nil
+	}
+	var ps []coop.Partition
+	for _, t := range spec.Topics {
+		ps = append(ps, partitionsOf(t, len(topics[t].Partitions))...)
+	}
+	for _, name := range []string{spec.StartFrom.Group, spec.Consumer} {
+		found, err := group.PositionsOf(ctx, b.cluster, name, ps)
+		if err != nil || len(found) > 0 {
+			return err
+		}
+	}
+	return &brokers.StartError{
+		What:  fmt.Sprintf("open consumer %q", spec.Consumer),
+		Wrong: fmt.Sprintf("it is to begin where group %q stands, and that group has no position on %s", spec.StartFrom.Group, strings.Join(spec.Topics, ", ")),
+		Mend:  "check the group's name with kafka-consumer-groups --list",
+	}
+}
+
 func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 	if spec.Drain <= 0 {
 		spec.Drain = defaultDrain
@@ -184,11 +211,11 @@ func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 	s.member = group.New(group.Config{
 		Cluster: b.cluster, Group: spec.Consumer, Instance: b.cfg.InstanceID, Topics: slices.Sorted(maps.Keys(reads)),
 		Session: b.cfg.SessionTimeout, Rebalance: b.cfg.RebalanceTimeout, Heartbeat: b.cfg.Heartbeat, Drain: spec.Drain,
+		Leads:    leads(spec.Consumer),
 		Assigned: s.assigned, Revoked: s.revoked, Lost: s.lost,
 		Trouble: func(err error) {
 			if err == nil {
-				s.once.Do(func() { close(s.joined) })
-				s.trouble.over("group")
+				s.settled()
 				return
 			}
 			s.trouble.report("group", err)
@@ -202,6 +229,29 @@ func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 		},
 	})
 	return s
+}
+
+// leads puts waiting copies where their topic's messages are, so that the load
+// of a topic is what is shared evenly, and one process sees both.
+func leads(consumer string) func(string) string {
+	suffix := "." + consumer + ".retry"
+	return func(topic string) string {
+		if t, ok := strings.CutSuffix(topic, suffix); ok {
+			return t
+		}
+		return ""
+	}
+}
+
+// settled hears that a round or a heartbeat went well.
+func (s *source) settled() {
+	s.mu.Lock()
+	empty := len(s.lanes) == 0
+	s.mu.Unlock()
+	if empty {
+		s.begun() // a member that there is nothing left for
+	}
+	s.trouble.over("group")
 }
 
 // start joins, and begins to work when that was answered.

@@ -24,9 +24,15 @@ func (s *source) assigned(claims []group.Claim) {
 		ls = append(ls, s.newLane(c))
 	}
 	s.mu.Unlock()
-	s.once.Do(func() { close(s.joined) })
-	s.workers.Go(func() { s.open(ls) })
+	s.workers.Go(func() {
+		s.open(ls)
+		s.begun()
+	})
 }
+
+// begun lets Open return: the position of every lane of the first assignment
+// is committed by now.
+func (s *source) begun() { s.once.Do(func() { close(s.joined) }) }
 
 // newLane registers a lane that is opening; s.mu is held.
 func (s *source) newLane(c group.Claim) *lane {
@@ -232,6 +238,7 @@ func (s *source) begin(l *lane, g logs, first map[group.Claim]group.Position) {
 	}
 	start, end := g.starts[p], g.ends[p]
 	var gap *GapError
+	l.held = false
 	switch id, was := s.known[p.Topic]; {
 	case committed && noted && topic.ID != (cluster.ID{}) && n.id != topic.ID,
 		!committed && was && id != topic.ID:
@@ -246,7 +253,7 @@ func (s *source) begin(l *lane, g logs, first map[group.Claim]group.Position) {
 	} else {
 		s.known[p.Topic] = topic.ID
 	}
-	l.next = offset
+	l.next, l.placed = offset, true
 	l.track.Reset(offset)
 	l.Backlog = max(0, end-offset)
 	l.stored = at
@@ -397,7 +404,7 @@ func (s *source) commit(ctx context.Context, ls []*lane) error {
 	by := map[group.Claim]*lane{}
 	s.mu.Lock()
 	for _, l := range ls {
-		if l.life != live && l.life != draining || l.held || l.leader < 0 && l.fails > 0 {
+		if !l.placed || l.life == ended || l.held || l.leader < 0 && l.fails > 0 {
 			// Of a partition that cannot be read it is not certain that it is
 			// still the one that the position counts in.
 			continue

@@ -310,7 +310,7 @@ func (s *source) all() (ls []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.lanes {
-		if l.life == live || l.life == draining {
+		if l.placed && l.life != ended {
 			ls = append(ls, l)
 		}
 	}

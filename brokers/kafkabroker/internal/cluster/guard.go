@@ -139,7 +139,13 @@ func (g *guard) next() error {
 
 // ours are the answers that this adapter decodes with a checked reader.
 func ours(key protocol.ApiKey, version int16) bool {
-	return key == protocol.Fetch || key == protocol.Produce || key == protocol.Metadata && version >= metadataWithIDs
+	switch key {
+	case protocol.Fetch, protocol.Produce, protocol.Heartbeat:
+		return true
+	case protocol.Metadata:
+		return version >= metadataWithIDs
+	}
+	return false
 }
 
 // first reads the answer to ApiVersions, which kafka-go sends on every new

@@ -14,7 +14,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/describegroups"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
-	"github.com/segmentio/kafka-go/protocol/heartbeat"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
 	"github.com/segmentio/kafka-go/protocol/leavegroup"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
@@ -38,7 +37,6 @@ var answers = map[protocol.ApiKey]reflect.Type{
 	protocol.DescribeConfigs:  reflect.TypeFor[describeconfigs.Response](),
 	protocol.DescribeGroups:   reflect.TypeFor[describegroups.Response](),
 	protocol.FindCoordinator:  reflect.TypeFor[findcoordinator.Response](),
-	protocol.Heartbeat:        reflect.TypeFor[heartbeat.Response](),
 	protocol.JoinGroup:        reflect.TypeFor[joingroup.Response](),
 	protocol.LeaveGroup:       reflect.TypeFor[leavegroup.Response](),
 	protocol.ListOffsets:      reflect.TypeFor[listoffsets.Response](),

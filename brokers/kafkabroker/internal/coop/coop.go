@@ -39,17 +39,20 @@ type Plan struct {
 }
 
 // Assign plans. counts says how many partitions each topic has; topics without
-// an entry do not exist.
+// an entry do not exist. leads, where not nil, names the topic that another one
+// follows, or "": partition p of a follower goes where partition p of its
+// leader goes (modulo the leader's count) and does not count as load.
 //
 // A claim of an older generation than somebody else's of the same partition is
 // stale: its member missed a rebalance. It gives no right to keep the
 // partition; but as that member may still be at work, a third one must wait.
-func Assign(members []Member, counts map[string]int32) Plan {
-	t := newTable(members, counts)
+func Assign(members []Member, counts map[string]int32, leads func(topic string) string) Plan {
+	t := newTable(members, counts, leads)
 	t.keep()
 	t.spread()
 	for t.even() {
 	}
+	t.follow()
 	plan := Plan{Target: map[string][]Partition{}, Now: map[string][]Partition{}}
 	for i := range t.seats {
 		s := &t.seats[i]
@@ -81,18 +84,20 @@ type seat struct {
 // order, so that nothing depends on the order of a map.
 type table struct {
 	seats []seat
-	parts []Partition
+	parts []Partition // those that lead or stand alone first, then followers
 	index map[Partition]int
+	alone int                     // how many of parts are no followers
+	lead  map[Partition]Partition // of followers
 
 	owner   []int   // by partition: the seat that has it in the plan
 	claims  [][]int // by partition: the seats that claim it
 	rightly []int   // by partition: the one whose claim is the newest, or nobody
 }
 
-func newTable(members []Member, counts map[string]int32) *table {
+func newTable(members []Member, counts map[string]int32, leads func(string) string) *table {
 	ms := slices.Clone(members)
 	slices.SortFunc(ms, func(a, b Member) int { return cmp.Or(cmp.Compare(a.order(), b.order()), cmp.Compare(a.ID, b.ID)) })
-	t := &table{index: map[Partition]int{}}
+	t := &table{index: map[Partition]int{}, lead: map[Partition]Partition{}}
 	wanted := map[string]bool{}
 	for i := range ms {
 		s := seat{Member: &ms[i], topics: map[string]bool{}}
@@ -102,12 +107,26 @@ func newTable(members []Member, counts map[string]int32) *table {
 		}
 		t.seats = append(t.seats, s)
 	}
+	var followers []Partition
 	for topic := range wanted {
+		leader := ""
+		if leads != nil {
+			leader = leads(topic)
+		}
 		for i := range counts[topic] {
-			t.parts = append(t.parts, Partition{topic, i})
+			p := Partition{topic, i}
+			if wanted[leader] && counts[leader] > 0 {
+				t.lead[p] = Partition{leader, i % counts[leader]}
+				followers = append(followers, p)
+			} else {
+				t.parts = append(t.parts, p)
+			}
 		}
 	}
 	slices.SortFunc(t.parts, Partition.Compare)
+	slices.SortFunc(followers, Partition.Compare)
+	t.alone = len(t.parts)
+	t.parts = append(t.parts, followers...)
 	n := len(t.parts)
 	t.owner, t.claims, t.rightly = make([]int, n), make([][]int, n), make([]int, n)
 	for p, part := range t.parts {
@@ -155,7 +174,7 @@ func (t *table) give(p, i int) {
 
 // keep leaves everything where it is.
 func (t *table) keep() {
-	for p, i := range t.rightly {
+	for p, i := range t.rightly[:t.alone] {
 		if i != nobody && t.seats[i].topics[t.parts[p].Topic] {
 			t.give(p, i)
 		}
@@ -164,17 +183,37 @@ func (t *table) keep() {
 
 // spread gives what nobody has to the subscriber with the least.
 func (t *table) spread() {
-	for p := range t.parts {
-		if t.owner[p] != nobody {
-			continue
+	for p := range t.parts[:t.alone] {
+		if t.owner[p] == nobody {
+			t.give(p, t.least(t.parts[p].Topic))
 		}
-		least := nobody
-		for i := range t.seats {
-			if t.seats[i].topics[t.parts[p].Topic] && (least == nobody || t.seats[i].load < t.seats[least].load) {
-				least = i
-			}
+	}
+}
+
+// least is the subscriber of a topic with the least to do.
+func (t *table) least(topic string) int {
+	least := nobody
+	for i := range t.seats {
+		if t.seats[i].topics[topic] && (least == nobody || t.seats[i].load < t.seats[least].load) {
+			least = i
 		}
-		t.give(p, least)
+	}
+	return least
+}
+
+// follow puts followers where their leaders are, as long as that member reads
+// them; otherwise where they were, or to whoever has the least.
+func (t *table) follow() {
+	for p := t.alone; p < len(t.parts); p++ {
+		topic := t.parts[p].Topic
+		owner := t.owner[t.index[t.lead[t.parts[p]]]]
+		if !t.seats[owner].topics[topic] {
+			owner = t.rightly[p]
+		}
+		if owner == nobody || !t.seats[owner].topics[topic] {
+			owner = t.least(topic)
+		}
+		t.owner[p] = owner
 	}
 }
 
@@ -204,7 +243,7 @@ func (t *table) movable() []map[string]int {
 	for i := range m {
 		m[i] = map[string]int{}
 	}
-	for p, part := range t.parts {
+	for p, part := range t.parts[:t.alone] {
 		m[t.owner[p]][part.Topic] = p
 	}
 	return m

@@ -14,6 +14,7 @@ import (
 type group struct {
 	members []Member
 	counts  map[string]int32
+	leads   func(string) string // b follows a, or nothing follows
 }
 
 func anyGroup(t *rapid.T) group {
@@ -21,6 +22,14 @@ func anyGroup(t *rapid.T) group {
 	topics := []string{"a", "b", "c", "d"}[:rapid.IntRange(1, 4).Draw(t, "topics")]
 	for _, topic := range topics {
 		g.counts[topic] = int32(rapid.IntRange(0, 9).Draw(t, "partitions of "+topic))
+	}
+	if rapid.Bool().Draw(t, "followers") {
+		g.leads = func(topic string) string {
+			if topic == "b" {
+				return "a"
+			}
+			return ""
+		}
 	}
 	same := rapid.Bool().Draw(t, "same subscriptions")
 	for i := range rapid.IntRange(1, 6).Draw(t, "members") {
@@ -52,7 +61,7 @@ func places(plan map[string][]Partition) map[Partition][]string {
 func TestEverySubscribedPartitionHasExactlyOnePlace(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := anyGroup(t)
-		target := Assign(g.members, g.counts).Target
+		target := Assign(g.members, g.counts, g.leads).Target
 		h := places(target)
 		for topic, n := range g.counts {
 			wanted := slices.ContainsFunc(g.members, func(m Member) bool { return slices.Contains(m.Topics, topic) })
@@ -79,7 +88,7 @@ func TestEverySubscribedPartitionHasExactlyOnePlace(t *testing.T) {
 func TestNothingIsHandedOutWhileAnotherMemberMayHoldIt(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := anyGroup(t)
-		for id, ps := range Assign(g.members, g.counts).Now {
+		for id, ps := range Assign(g.members, g.counts, g.leads).Now {
 			for _, p := range ps {
 				own, others := int32(-2), int32(-2)
 				for _, m := range g.members {
@@ -102,7 +111,7 @@ func TestNothingIsHandedOutWhileAnotherMemberMayHoldIt(t *testing.T) {
 func TestTheNewestClaimIsNotInterrupted(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := anyGroup(t)
-		plan := Assign(g.members, g.counts)
+		plan := Assign(g.members, g.counts, g.leads)
 		for _, m := range g.members {
 			for _, p := range plan.Target[m.ID] {
 				newest := slices.Contains(m.Claims, p) && !slices.ContainsFunc(g.members, func(o Member) bool {
@@ -119,7 +128,8 @@ func TestTheNewestClaimIsNotInterrupted(t *testing.T) {
 func TestLoadsAreAsEvenAsSubscriptionsAllow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := anyGroup(t)
-		plan := Assign(g.members, g.counts).Target
+		g.leads = nil
+		plan := Assign(g.members, g.counts, g.leads).Target
 		n := len(g.members)
 		reach := make([][]bool, n) // a partition of the first can make its way to the second
 		for i, a := range g.members {
@@ -148,12 +158,12 @@ func TestLoadsAreAsEvenAsSubscriptionsAllow(t *testing.T) {
 func TestThePlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := anyGroup(t)
-		want := Assign(g.members, g.counts)
+		want := Assign(g.members, g.counts, g.leads)
 		other := rapid.Permutation(g.members).Draw(t, "order")
 		for i := range other {
 			other[i].Claims = rapid.Permutation(other[i].Claims).Draw(t, "claims")
 		}
-		if got := Assign(other, g.counts); !reflect.DeepEqual(got, want) {
+		if got := Assign(other, g.counts, g.leads); !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v\n%v", want, got)
 		}
 	})
@@ -166,7 +176,7 @@ func TestAGroupSettlesInTwoRoundsAndStays(t *testing.T) {
 		g := anyGroup(t)
 		var plan Plan
 		for round := int32(0); ; round++ {
-			plan = Assign(g.members, g.counts)
+			plan = Assign(g.members, g.counts, g.leads)
 			for i := range g.members {
 				g.members[i].Claims, g.members[i].Generation = plan.Now[g.members[i].ID], 4+round
 			}
@@ -177,8 +187,28 @@ func TestAGroupSettlesInTwoRoundsAndStays(t *testing.T) {
 				t.Fatalf("not settled after two rounds: %v", plan)
 			}
 		}
-		if again := Assign(g.members, g.counts); !reflect.DeepEqual(again.Now, plan.Now) {
+		if again := Assign(g.members, g.counts, g.leads); !reflect.DeepEqual(again.Now, plan.Now) {
 			t.Fatalf("settled, and yet moves: %v then %v", plan, again)
+		}
+	})
+}
+
+func TestAFollowerIsWhereItsLeaderIs(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := anyGroup(t)
+		g.leads = func(topic string) string { return map[string]string{"b": "a"}[topic] }
+		target := Assign(g.members, g.counts, g.leads).Target
+		for _, m := range g.members {
+			for _, p := range target[m.ID] {
+				if p.Topic != "a" || !slices.Contains(m.Topics, "b") {
+					continue
+				}
+				for i := p.Index; i < g.counts["b"]; i += g.counts["a"] {
+					if !slices.Contains(target[m.ID], Partition{"b", i}) {
+						t.Fatalf("%s has %v and not b/%d: %v", m.ID, p, i, target)
+					}
+				}
+			}
 		}
 	})
 }
@@ -195,7 +225,7 @@ func TestEqualSubscriptionsMoveTheLeast(t *testing.T) {
 				members[o].Claims = append(members[o].Claims, Partition{"t", p})
 			}
 		}
-		plan, moved := Assign(members, map[string]int32{"t": n}).Target, 0
+		plan, moved := Assign(members, map[string]int32{"t": n}, nil).Target, 0
 		var loads []int
 		for _, m := range members {
 			for _, p := range m.Claims {
@@ -231,6 +261,6 @@ func BenchmarkAssign1200PartitionsTo50Members(b *testing.B) {
 		members[0].Claims = append(members[0].Claims, Partition{"a", p})
 	}
 	for b.Loop() {
-		Assign(members, map[string]int32{"a": 1000, "b": 200})
+		Assign(members, map[string]int32{"a": 1000, "b": 200}, nil)
 	}
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
-	"github.com/segmentio/kafka-go/protocol/heartbeat"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
 	"github.com/segmentio/kafka-go/protocol/leavegroup"
 	"github.com/segmentio/kafka-go/protocol/syncgroup"
@@ -62,7 +61,13 @@ func call[T protocol.Message](ctx context.Context, c *coordinator, limit time.Du
 	if err != nil {
 		return res, err
 	}
-	r, err := c.cluster.Call(ctx, node, limit, req)
+	send := c.cluster.Call
+	if own, ok := req.(cluster.Chooser); ok {
+		send = func(ctx context.Context, node int32, limit time.Duration, _ protocol.Message) (protocol.Message, error) {
+			return c.cluster.Raw(ctx, node, limit, own)
+		}
+	}
+	r, err := send(ctx, node, limit, req)
 	if err != nil {
 		if ctx.Err() != context.Canceled {
 			c.forget(node)
@@ -120,13 +125,13 @@ func (m *Member) sync(ctx context.Context, id string, generation int32, plan map
 }
 
 func (m *Member) heartbeat(ctx context.Context, id string, generation int32) error {
-	req := &heartbeat.Request{GroupID: m.cfg.Group, GenerationID: generation, MemberID: id, GroupInstanceID: m.cfg.Instance}
+	req := &heartbeatRequest{client: m.cfg.Cluster.ClientID(), group: m.cfg.Group, member: id, instance: m.cfg.Instance, generation: generation}
 	limit := max(m.cfg.Heartbeat, m.cfg.Session/3)
-	res, err := call(ctx, &m.coordinator, limit, req, func(r *heartbeat.Response) int16 { return r.ErrorCode })
+	res, err := call(ctx, &m.coordinator, limit, req, func(r *heartbeatAnswer) int16 { return r.code })
 	if err != nil {
 		return err
 	}
-	return codeError(res.ErrorCode)
+	return codeError(res.code)
 }
 
 // leave is a courtesy: without it the others wait for the session timeout.

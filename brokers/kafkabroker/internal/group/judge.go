@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -67,7 +68,7 @@ func (m *Member) judge(request string, err error, id string, generation int32) e
 func retriable(err error) bool {
 	var code kafka.Error
 	if !errors.As(err, &code) {
-		return !errors.Is(err, context.Canceled)
+		return !errors.Is(err, context.Canceled) && !errors.Is(err, net.ErrClosed)
 	}
 	switch code {
 	case kafka.GroupLoadInProgress, kafka.GroupCoordinatorNotAvailable, kafka.NotCoordinatorForGroup, kafka.RebalanceInProgress,

@@ -36,6 +36,9 @@ type Config struct {
 	Heartbeat time.Duration // how often the member shows that it lives
 	Drain     time.Duration // bound of Revoked; it may be longer than the others
 
+	// Leads names the topic that another one follows, or "": their partitions
+	// go to the same members.
+	Leads func(topic string) string
 	// Assigned begins work. It must not block.
 	Assigned func([]Claim)
 	// Revoked ends it: when it returns, the claims are over. Several may run

@@ -37,6 +37,9 @@ func positions(ctx context.Context, c *coordinator, ps []coop.Partition) (map[co
 	if err != nil {
 		return nil, err
 	}
+	if kafka.Error(res.ErrorCode) == kafka.GroupIdNotFound {
+		return nil, nil // newer brokers say so of a group that never was
+	}
 	if res.ErrorCode != 0 {
 		return nil, fmt.Errorf("positions of group %q: %w", c.group, kafka.Error(res.ErrorCode))
 	}

@@ -105,7 +105,7 @@ func (m *Member) plan(ctx context.Context, j *joingroup.Response) (map[string][]
 	if err != nil {
 		return nil, err
 	}
-	return coop.Assign(members, counts).Now, nil
+	return coop.Assign(members, counts, m.cfg.Leads).Now, nil
 }
 
 // counts leaves out topics that do not exist.
