@@ -16,6 +16,7 @@ func (p *pipeline) collectAlone() {
 		p.suspects = p.suspects[1:]
 		p.aloneAsked = true
 		p.retract()
+		return // a worker may have taken one just before: the next look tells
 	}
 	if !p.aloneAsked || p.busy > 0 || p.handed > 0 {
 		return // others still run: their end rings

@@ -1,0 +1,60 @@
+package consumer
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/membroker"
+	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/dedup/memstore"
+)
+
+// A worker takes a task between the loop's look at the workers and its decision
+// to run a suspect: the suspect is not alone yet.
+func TestASuspectIsNotMarkedAloneBesideATaskThatWasJustTaken(t *testing.T) {
+	c, err := New(Config{
+		Name: "billing", Broker: membroker.New(membroker.Config{}), Topics: []string{"orders"}, StartFrom: Earliest, Store: memstore.New(),
+	}, Route{Scope: "order.create", ID: Field("no"), Run: func(context.Context, *Delivery) (Result, error) { return nil, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := c.pipeline
+	p.base, p.work.current = t.Context(), make([]*task, 1)
+	l := p.laneOf(&brokers.Lane{Topic: "orders"})
+	one := func() *task {
+		return &task{d: &brokers.Delivery{Lane: l.Lane}, lane: l, route: &c.routes[0], owned: true, fence: 1}
+	}
+	look := func() { p.finish, p.handed, p.busy = p.work.take(p.finish[:0]) }
+	marks := func() (n int) {
+		for i := range p.ops {
+			if p.ops[i].Kind == dedup.Alone {
+				n++
+			}
+		}
+		return n
+	}
+
+	p.readied = []*task{one()}
+	p.now = time.Now()
+	p.dispatch()
+	look()
+	neighbour := p.work.exchange(0, nil) // now it runs
+	p.suspects = []*task{one()}
+	for range 3 {
+		p.collectAlone()
+		look()
+	}
+	if marks() != 0 {
+		t.Fatal("marked alone beside a handler that runs")
+	}
+	p.work.mu.Lock()
+	p.work.done, p.work.current[0], p.work.busy = append(p.work.done, neighbour), nil, 0
+	p.work.mu.Unlock()
+	look()
+	p.collectAlone()
+	if marks() != 1 {
+		t.Error("not marked when nothing runs any more")
+	}
+}
