@@ -75,6 +75,7 @@ func (p *pipeline) endOp(t *task) dedup.Op {
 // collectClaims claims as many as the workers will soon run: a claim made too
 // early only waits, and dies with its neighbours if the process does.
 func (p *pipeline) collectClaims() {
+	p.adapt()
 	room := p.claimRoom()
 	n := min(p.wanted.len(), room)
 	if n <= 0 {
@@ -107,13 +108,15 @@ func (p *pipeline) claimRoom() int {
 	return min(p.ahead-p.handed, n) - len(p.readied)
 }
 
-// adapt sizes the claims made ahead: doubled while workers run dry, halved
-// while they leave much over.
+// adapt sizes the claims made ahead, before new ones are added: doubled when
+// the workers have run dry though more is wanted, halved while they leave much
+// over.
 func (p *pipeline) adapt() {
+	started := p.handed + len(p.readied)
 	switch {
-	case p.handed == 0 && len(p.readied) == 0 && p.wanted.len() > 0:
+	case started == 0 && p.wanted.len() > p.ahead:
 		p.ahead = min(p.ahead*2, p.cfg.Unfinished.Messages)
-	case p.handed > p.ahead/2:
+	case started > p.ahead/2:
 		p.ahead = max(p.ahead/2, 2*p.cfg.Workers)
 	}
 }
@@ -158,7 +161,6 @@ func (p *pipeline) apply() {
 	clear(ops)
 	clear(owners)
 	p.spareOps, p.spareOwners = ops, owners
-	p.adapt()
 }
 
 // commit asks the store, and a shared one not for so long that handlers outlive
