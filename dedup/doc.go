@@ -8,6 +8,7 @@
 // for them, or through [Do], the guard for any function:
 //
 //	guard := &dedup.Guard{Store: store, Consumer: "payments"}
+//	go dedup.KeepSwept(ctx, store, time.Hour)
 //	receipt, execution, err := dedup.Do(ctx, guard, dedup.Key{Scope: "order.pay", ID: id}, pay)
 //
 // Whoever writes a consumer hands operations to a store, many at a time:

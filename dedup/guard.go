@@ -19,7 +19,7 @@ const (
 
 // Guard is what [Do] needs to know beside the key: where records are kept and
 // by which policy. It may be used by many goroutines and must not be copied or
-// changed once it is.
+// changed once it is. It starts nothing: [KeepSwept] ends what is over.
 type Guard struct {
 	// Store keeps the records. With many callers, wrap it in a [Batcher].
 	Store Store
