@@ -216,12 +216,16 @@ func (s *Store) Close() error {
 		return nil
 	}
 	s.closed = true
-	db := s.db
+	db, broken := s.db, s.broken != nil
 	s.db, s.index, s.segments, s.words, s.prefixes, s.late = nil, nil, nil, nil, nil, nil
 	s.arena, s.scratch, s.recent = arena{}, scratch{}, nil
 	s.mu.Unlock()
 	var err error
-	if db != nil {
+	switch {
+	case broken:
+		// bbolt may have panicked with its locks held, and would wait for them.
+		err = s.file.f.Close()
+	case db != nil:
 		err = s.guard(db.Close) // waits for readers
 	}
 	return errors.Join(err, s.lock.release())
