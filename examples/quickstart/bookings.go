@@ -48,13 +48,13 @@ func readBookings(path string) (map[string]int, error) {
 }
 
 // readRecords reads what onceward has recorded of each order.
-func readRecords(ctx context.Context, path string) (map[string]dedup.Record, error) {
+func readRecords(ctx context.Context, path, consumer string) (map[string]dedup.Record, error) {
 	store, err := boltstore.Open(path, boltstore.Options{ReadOnly: true})
 	if err != nil {
 		return nil, err
 	}
 	records := map[string]dedup.Record{}
-	for record, err := range store.Scan(ctx, consumerName) {
+	for record, err := range store.Scan(ctx, consumer) {
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}

@@ -9,8 +9,8 @@ import (
 // broker is what the proof needs of a broker beside what onceward uses of it:
 // its own eyes on what was sent, what is still held and what is dead.
 type broker interface {
-	// address is where the consumer process connects.
-	address() string
+	// consumer is what the consumer process must know of the broker.
+	consumer() consumerConfig
 	// publish stores the messages in order, so that the one at index i has the
 	// place that a [letter] calls i.
 	publish(ctx context.Context, messages []message) error
@@ -32,7 +32,18 @@ type letter struct {
 	Payload string            `json:"payload"`
 }
 
+// startBroker starts what the options name, or connects to it.
+func startBroker(ctx context.Context, o *options, f *folder) (broker, error) {
+	if o.kafka == "" {
+		return startJetStream(ctx, f.in("nats"))
+	}
+	return startKafka(ctx, o.kafka)
+}
+
 // connect is the consumer's side: what a program of a user's own does.
 func connect(ctx context.Context, c consumerConfig) (brokers.Broker, error) {
-	return connectJetStream(ctx, c.Address)
+	if c.Broker == "kafka" {
+		return connectKafka(ctx, c)
+	}
+	return connectJetStream(ctx, c)
 }

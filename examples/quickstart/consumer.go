@@ -14,8 +14,7 @@ import (
 )
 
 const (
-	consumerName = "billing"
-	scope        = "order.create"
+	scope = "order.create"
 	// workers is how many handlers run at once. As many deliveries are
 	// unfinished at most, so that a kill can fall between call and record of no
 	// more than that.
@@ -26,7 +25,10 @@ const (
 
 // consumerConfig is what the parent tells the consumer process.
 type consumerConfig struct {
+	Broker  string // "jetstream" or "kafka"
 	Address string // of the broker
+	Topic   string // or stream
+	Name    string // of the consumer
 	Witness string // address of the witness
 	File    string // of the store
 }
@@ -57,11 +59,11 @@ func consume(text string) int {
 
 // runConsumer is the main function of a program that uses onceward.
 func runConsumer(ctx context.Context, config consumerConfig, log *slog.Logger) (err error) {
-	js, err := connect(ctx, config)
+	broker, err := connect(ctx, config)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, js.Close()) }()
+	defer func() { err = errors.Join(err, broker.Close()) }()
 	store, err := boltstore.Open(config.File, boltstore.Options{Logger: log})
 	if err != nil {
 		return err
@@ -71,7 +73,7 @@ func runConsumer(ctx context.Context, config consumerConfig, log *slog.Logger) (
 	route := consumer.JSON(scope, func(o order) string { return o.ID }, b.create)
 	route.Retry = consumer.Retry{MaxFailures: maxFailures, Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond}
 	c, err := consumer.New(consumer.Config{
-		Name: consumerName, Broker: js, Topics: []string{stream}, StartFrom: consumer.Earliest, Store: store,
+		Name: config.Name, Broker: broker, Topics: []string{config.Topic}, StartFrom: consumer.Earliest, Store: store,
 		Workers: workers, Unfinished: consumer.Limit{Messages: workers}, Logger: log,
 	}, route)
 	if err != nil {

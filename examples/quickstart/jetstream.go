@@ -18,6 +18,7 @@ import (
 
 const (
 	stream  = "ORDERS"
+	durable = "billing"
 	subject = stream + ".created"
 	// ackWait is short, so that what a killed process held comes again soon.
 	// In production it is longer than any pause of a process.
@@ -63,11 +64,13 @@ func startJetStream(ctx context.Context, dir string) (*jetStream, error) {
 	return b, nil
 }
 
-func connectJetStream(ctx context.Context, address string) (brokers.Broker, error) {
-	return natsbroker.Connect(ctx, natsbroker.Config{URL: address, Create: true, AckWait: ackWait})
+func connectJetStream(ctx context.Context, c consumerConfig) (brokers.Broker, error) {
+	return natsbroker.Connect(ctx, natsbroker.Config{URL: c.Address, Create: true, AckWait: ackWait})
 }
 
-func (b *jetStream) address() string { return b.server.ClientURL() }
+func (b *jetStream) consumer() consumerConfig {
+	return consumerConfig{Broker: "jetstream", Address: b.server.ClientURL(), Topic: stream, Name: durable}
+}
 
 func (b *jetStream) publish(ctx context.Context, messages []message) error {
 	const chunk = 1000 // well under what the client lets wait for its confirmation
@@ -99,14 +102,14 @@ func (b *jetStream) publish(ctx context.Context, messages []message) error {
 }
 
 func (b *jetStream) held(ctx context.Context) (int, error) {
-	durable, err := b.js.Consumer(ctx, stream, consumerName)
+	consumer, err := b.js.Consumer(ctx, stream, durable)
 	if errors.Is(err, jetstream.ErrConsumerNotFound) {
 		return b.sent, nil // the consumer has not been there yet
 	}
 	if err != nil {
 		return 0, err
 	}
-	info := durable.CachedInfo() // asked for just now
+	info := consumer.CachedInfo() // asked for just now
 	held := int(info.NumPending) + info.NumAckPending
 	waiting, err := b.js.Stream(ctx, stream+"_RETRY") // settled copies leave it
 	if errors.Is(err, jetstream.ErrStreamNotFound) {

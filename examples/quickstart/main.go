@@ -3,12 +3,16 @@
 // messages, and a consumer process that is killed with kill -9 while handlers
 // run.
 //
-//	quickstart [--messages N] [--kills N] [--seed N] [--keep DIR] [--json]
+//	quickstart [--messages N] [--kills N] [--seed N] [--keep DIR] [--kafka ADDRESSES] [--json]
 //
 // Every order is booked in the consumer's file, and told to a service outside
 // that counts every call. In the end the file, the service, the dead letters
 // and what the broker still holds are compared with what was sent; nothing is
 // taken on the consumer's word.
+//
+// With --kafka it does so on the Kafka cluster at these addresses, in a topic of
+// its own that it removes in the end, or with --kafka embedded on a cluster in
+// this process that answers like one.
 //
 // Exit status: 0 when every promise held, 1 when one did not or the run could
 // not be done, 2 for wrong flags, 130 after an interrupt.
@@ -98,6 +102,7 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f.IntVar(&o.kills, "kills", 2, "the consumer process is killed `N` times")
 	f.Uint64Var(&o.seed, "seed", 0, "plan messages and kills from `N`; 0 takes a random one")
 	f.StringVar(&o.keep, "keep", "", "leave the server's files, billing.db, consumer.log and letters.jsonl in `DIR`")
+	f.StringVar(&o.kafka, "kafka", "", "on Kafka at these `addresses`, separated by commas, or \"embedded\", in place of JetStream")
 	f.BoolVar(&o.json, "json", false, "print one JSON object on one line")
 	if err := f.Parse(args); err != nil {
 		return o, err

@@ -46,8 +46,13 @@ func empty(t *testing.T, dir string) bool {
 	return len(inside) == 0
 }
 
-func TestARunWithAKillKeepsEveryPromise(t *testing.T) {
-	cmd, temporary := program(t, "--messages", "500", "--kills", "1", "--json")
+func TestARunWithAKillKeepsEveryPromise(t *testing.T) { keepsEveryPromise(t) }
+
+func TestARunOnKafkaKeepsEveryPromise(t *testing.T) { keepsEveryPromise(t, "--kafka", embedded) }
+
+func keepsEveryPromise(t *testing.T, args ...string) {
+	t.Helper()
+	cmd, temporary := program(t, append([]string{"--messages", "500", "--kills", "1", "--json"}, args...)...)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

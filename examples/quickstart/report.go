@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -50,7 +51,11 @@ func printTable(out io.Writer, o options, s summary, sample *letter) {
 	if d.Other > 0 {
 		kinds = append(kinds, "other "+thousands(d.Other))
 	}
-	fmt.Fprintf(out, "JetStream and a bolt file, seed %d, %.1f s\n\n", o.seed, s.Seconds)
+	on := "JetStream"
+	if o.kafka != "" {
+		on = "Kafka (" + o.kafka + ")"
+	}
+	fmt.Fprintf(out, "%s and a bolt file, seed %d, %.1f s\n\n", on, o.seed, s.Seconds)
 	row := func(what string, n int, note string) { fmt.Fprintf(out, "%14s %9s  %s\n", what, thousands(n), note) }
 	row("sent", s.Messages, "messages")
 	row("handled", s.BookedOrders, "orders booked, of "+thousands(s.Orders)+" that should be")
@@ -69,34 +74,42 @@ func printTable(out io.Writer, o options, s summary, sample *letter) {
 	}
 }
 
-// nextSteps says what to do with it.
-func nextSteps(out io.Writer, o options, sample *letter) {
-	fmt.Fprint(out, `
-Next:
-1. Wrap your own handler:
-
-       js, err := natsbroker.Connect(ctx, natsbroker.Config{URL: "nats://127.0.0.1:4222"})
+// The wrap, as the README has it, and with Kafka in JetStream's place.
+const (
+	wrapJetStream = `       js, err := natsbroker.Connect(ctx, natsbroker.Config{URL: "nats://127.0.0.1:4222"})
        store, err := boltstore.Open("billing.db", boltstore.Options{})
        c, err := consumer.New(consumer.Config{
            Name: "billing", Broker: js, Topics: []string{"ORDERS"}, StartFrom: consumer.Earliest, Store: store,
        }, consumer.JSON("order.create", Order.ID, create)) // create: func(context.Context, Order) error
        err = c.Run(ctx)
+`
+	wrapKafka = `       kafka, err := kafkabroker.Connect(ctx, kafkabroker.Config{Brokers: []string{"127.0.0.1:9092"}})
+       store, err := boltstore.Open("billing.db", boltstore.Options{})
+       c, err := consumer.New(consumer.Config{
+           Name: "billing", Broker: kafka, Topics: []string{"orders"}, StartFrom: consumer.Earliest, Store: store,
+       }, consumer.JSON("order.create", Order.ID, create)) // create: func(context.Context, Order) error
+       err = c.Run(ctx)
+`
+)
 
-2. Look at a letter.`)
+// nextSteps says what to do with it.
+func nextSteps(out io.Writer, o options, sample *letter) {
+	wrap, own := wrapJetStream, "nats-orders@latest%s --url nats://127.0.0.1:4222%s"
+	if o.kafka != "" {
+		wrap, own = wrapKafka, "kafka-orders@latest%s --brokers 127.0.0.1:9092%s"
+	}
+	fmt.Fprintf(out, "\nNext:\n1. Wrap your own handler:\n\n%s\n2. Look at a letter.", wrap)
 	if sample != nil {
 		fmt.Fprintf(out, " One of this run: dl-reason %s, dl-key %s,\n   dl-error %q.", sample.Reason, sample.Headers["dl-key"], sample.Headers["dl-error"])
 	}
+	where := "With --keep DIR all of them stay in DIR/letters.jsonl"
 	if o.keep != "" {
-		fmt.Fprintf(out, "\n   All of them are in %s, one a line.\n", o.keep+string(os.PathSeparator)+"letters.jsonl")
-	} else {
-		fmt.Fprint(out, "\n   With --keep DIR all of them stay in DIR/letters.jsonl, one a line.\n")
+		where = "All of them are in " + filepath.Join(o.keep, "letters.jsonl")
 	}
-	fmt.Fprint(out, `
-3. Run against your own broker: a consumer to deploy, and traffic for it:
-
-       go run github.com/onceward/onceward/examples/nats-orders@latest --url nats://127.0.0.1:4222 --create
-       go run github.com/onceward/onceward/examples/nats-orders@latest produce --url nats://127.0.0.1:4222
-`)
+	const program = "       go run github.com/onceward/onceward/examples/"
+	fmt.Fprintf(out, "\n   %s, one a line.\n\n3. Run against your own broker: a consumer to deploy, and traffic for it:\n\n", where)
+	fmt.Fprintf(out, program+own+"\n", "", " --create")
+	fmt.Fprintf(out, program+own+"\n", " produce", "")
 }
 
 // thousands writes 12345 as 12,345.

@@ -17,6 +17,7 @@ type options struct {
 	kills    int
 	seed     uint64
 	keep     string // folder that is kept; empty for a temporary one
+	kafka    string // addresses of a cluster, or "embedded"; empty for JetStream
 	json     bool
 }
 
@@ -83,11 +84,10 @@ func (r *run) collect(ctx context.Context) (*evidence, error) {
 	if r.log, err = os.Create(r.folder.in("consumer.log")); err != nil {
 		return nil, err
 	}
-	js, err := startJetStream(ctx, r.folder.in("nats"))
-	if err != nil {
+	if r.broker, err = startBroker(ctx, &r.options, r.folder); err != nil {
+		r.broker = nil // not one that holds nothing
 		return nil, err
 	}
-	r.broker = js
 	r.show.say("publishing %d messages", len(r.sent.messages))
 	if err := r.broker.publish(ctx, r.sent.messages); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (r *run) collect(ctx context.Context) (*evidence, error) {
 		return nil, err
 	}
 	e.seen = r.witness.testify()
-	if e.records, err = readRecords(ctx, r.file()); err != nil {
+	if e.records, err = readRecords(ctx, r.file(), r.broker.consumer().Name); err != nil {
 		return nil, err
 	}
 	if e.letters, err = r.broker.letters(ctx); err != nil {
@@ -125,11 +125,13 @@ func (r *run) begin(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	config, err := json.Marshal(consumerConfig{Address: r.broker.address(), Witness: address, File: r.file()})
+	config := r.broker.consumer()
+	config.Witness, config.File = address, r.file()
+	text, err := json.Marshal(config)
 	if err != nil {
 		return err
 	}
-	r.process, err = startProcess(consumerVariable, string(config), r.log)
+	r.process, err = startProcess(consumerVariable, string(text), r.log)
 	r.moved = time.Now()
 	return err
 }
