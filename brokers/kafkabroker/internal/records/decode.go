@@ -95,10 +95,20 @@ func (d *Decoder) Decode(b []byte, from int64, aborted []Aborted) (Set, error) {
 			dead[aborted[0].Producer] = true
 			aborted = aborted[1:]
 		}
+		before, tail := d.set, 0
+		if n := len(before.slabs); n > 0 {
+			tail = len(before.slabs[n-1])
+		}
 		if fault = d.batch(t, dead, len(b)); fault != nil {
+			// A batch is handed out as a whole or not at all.
+			d.set.slabs, d.set.bytes = before.slabs, before.bytes
+			if n := len(before.slabs); n > 0 {
+				d.set.slabs[n-1] = d.set.slabs[n-1][:tail]
+			}
 			break
 		}
 		next = max(next, t.last+1)
+		d.set.from = next
 		if d.MaxBytes > 0 && d.set.bytes >= d.MaxBytes {
 			break
 		}
