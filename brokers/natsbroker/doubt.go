@@ -61,8 +61,9 @@ func (s *source) examine(l *lane, why error) error {
 			}
 		case err == nil:
 			l.learn(info)
-			l.forget()
-			l.refill()
+			if l.renew() == nil { // else the connection has ended
+				l.refill()
+			}
 			var no refused
 			if errors.As(why, &no) {
 				l.report(why)

@@ -197,6 +197,7 @@ func TestAStoppedServerIsWaitedFor(t *testing.T) {
 			t.Error(err)
 		}
 		publishNumbers(t, b.js, "ORDERS", 10, 20)
+		began := time.Now()
 		seen := map[string]bool{}
 		for _, d := range held {
 			seen[string(d.Value)] = true
@@ -209,6 +210,10 @@ func TestAStoppedServerIsWaitedFor(t *testing.T) {
 			if err := s.Ack(ds); err != nil {
 				t.Fatal(err)
 			}
+		}
+		// Requests are renewed with the connection, not when they are missed.
+		if took := time.Since(began); took > heartbeat {
+			t.Errorf("it took %v to go on", took)
 		}
 		closeAll(t, s, b)
 		srv.stop()
@@ -224,17 +229,12 @@ func TestRequestsThatTheServerForgotAreRenewed(t *testing.T) {
 		s := openSource(t, b, specOf("ORDERS"))
 		synctest.Wait()
 		l := s.lanes[0]
-		l.forget() // the server's answers to them count no more
+		if err := l.renew(); err != nil {
+			t.Fatal(err)
+		}
 		l.mu.Lock()
 		l.requested = l.want // as if they had been sent, and got lost
 		l.mu.Unlock()
-		l.inbox = b.nc.NewInbox() + "."
-		if err := l.sub.Unsubscribe(); err != nil {
-			t.Fatal(err)
-		}
-		if err := l.subscribe(); err != nil {
-			t.Fatal(err)
-		}
 		publishNumbers(t, b.js, "ORDERS", 0, 1)
 		began := time.Now()
 		receive(t, s, 1)

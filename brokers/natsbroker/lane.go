@@ -16,7 +16,8 @@ import (
 // lane reads one durable. Requests for messages overlap: the next is sent when
 // half of the last is used up, so the server never waits for us.
 //
-// Two goroutines meet here: nats.go's, which brings messages (arrive), and the
+// Two goroutines meet here: nats.go's, which brings messages (arrive; for a
+// moment two, while an epoch begins), and the
 // consumer's, which takes them (take) and settles them.
 type lane struct {
 	brokers.Lane
@@ -29,18 +30,20 @@ type lane struct {
 	next     string // subject that takes requests
 	inbox    string // prefix of their reply subjects, with the dot at its end
 	want     int    // messages requested and waiting here, together
-	sub      *nats.Subscription
 	floor    floor
 	examined time.Time // when doubt asked last; guarded by source.mu
 
+	renewing sync.Mutex // held while an epoch begins
+
 	mu          sync.Mutex // guards what follows, and the fields of held
+	sub         *nats.Subscription
 	held        ring
 	tick        uint64
 	queue       []*held // arrived and not received; from head on
 	head        int
 	queuedBytes int
 	requested   int // messages that the server still owes us
-	epoch       int // of requests: answers to earlier ones are not counted
+	epoch       int // of requests: answers to those of earlier ones are not counted
 	most        int // messages of one request, where the durable bounds them; else 0
 	maxBytes    int // of one request
 	expires     time.Duration
@@ -124,13 +127,34 @@ func (l *lane) refill() {
 	l.pull(a)
 }
 
-// forget gives up what was requested: the server does not have it any more.
-func (l *lane) forget() {
+// renew begins a new epoch of requests: the server has lost those of the last
+// one, or may have. It takes a subject of its own, so that the server drops
+// what it still has: nobody listens for the answers.
+func (l *lane) renew() error {
+	l.renewing.Lock()
+	defer l.renewing.Unlock()
 	l.mu.Lock()
-	l.requested = 0
-	l.epoch++
-	l.quietSince = time.Now()
+	epoch := l.epoch + 1
 	l.mu.Unlock()
+	sub, err := l.s.b.nc.Subscribe(l.inbox+strconv.Itoa(epoch)+".*", l.arrive)
+	if err != nil {
+		return fmt.Errorf("subscribe to deliveries of %q: %w", l.stream, err)
+	}
+	// What is on its way is bounded by our requests.
+	_ = sub.SetPendingLimits(-1, -1)
+	l.mu.Lock()
+	last := l.sub
+	if l.ended {
+		last = sub
+	} else {
+		l.sub, l.epoch, l.requested, l.quietSince = sub, epoch, 0, time.Now()
+	}
+	l.mu.Unlock()
+	if last != nil {
+		// What it has brought already still arrives.
+		_ = last.Drain()
+	}
+	return nil
 }
 
 // arrive takes what the subscription brings; nats.go calls it for one message

@@ -30,9 +30,7 @@ func (b *Broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 	if err := s.bind(ctx); err != nil {
 		s.cancel()
 		for _, l := range s.lanes {
-			if l.sub != nil {
-				_ = l.sub.Unsubscribe()
-			}
+			l.unsubscribe()
 		}
 		return nil, err
 	}
@@ -125,7 +123,7 @@ func (s *source) bind(ctx context.Context) error {
 	}
 	s.marks = marks
 	for _, l := range s.lanes {
-		if err := l.subscribe(); err != nil {
+		if err := l.renew(); err != nil {
 			return err
 		}
 	}
@@ -166,12 +164,11 @@ func (l *lane) learn(info *jetstream.ConsumerInfo) {
 	}
 }
 
-func (l *lane) subscribe() error {
-	sub, err := l.s.b.nc.Subscribe(l.inbox+"*.*", l.arrive)
-	if err != nil {
-		return fmt.Errorf("subscribe to deliveries of %q: %w", l.stream, err)
+func (l *lane) unsubscribe() {
+	l.mu.Lock()
+	sub := l.sub
+	l.mu.Unlock()
+	if sub != nil {
+		_ = sub.Unsubscribe()
 	}
-	l.sub = sub
-	// What is on its way is bounded by our requests.
-	return sub.SetPendingLimits(-1, -1)
 }

@@ -72,7 +72,11 @@ func TestAKilledServerIsOutlived(t *testing.T) {
 		letter <- b.Publish(ctx, []brokers.Outgoing{{Topic: "ORDERS_DLQ.billing", Value: []byte("x"), ID: "x"}})[0]
 	}()
 	p.start(t)
+	began := time.Now()
 	read(n)
+	if took := time.Since(began); took > heartbeat {
+		t.Errorf("it took %v to go on", took)
+	}
 	if err := <-letter; err != nil {
 		t.Errorf("letter: %v", err)
 	}
@@ -161,11 +165,44 @@ func TestAcksWhileDisconnectedArriveLater(t *testing.T) {
 	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		info, err := s.lanes[0].consumer.Info(t.Context())
 		if err == nil && info.AckFloor.Stream == 10 && info.NumAckPending == 0 {
-			return
+			break
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("%+v, %v", info, err)
 		}
+	}
+	// And reading goes on at once: requests were sent again.
+	began := time.Now()
+	publishNumbers(t, js, "ORDERS", 10, 11)
+	receive(t, s, 1)
+	if took := time.Since(began); took > heartbeat {
+		t.Errorf("it took %v to go on", took)
+	}
+}
+
+// What a process held is for the next at once, also what it had only fetched.
+func TestCloseGivesBackWithoutWaitingForAckWait(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	js := operator(t, url)
+	b := connect(t, Config{URL: url, Create: true, AckWait: time.Minute})
+	s := openSource(t, b, specOf("ORDERS"))
+	publishNumbers(t, js, "ORDERS", 0, 100)
+	if err := s.Ack(receive(t, s, 10)); err != nil {
+		t.Fatal(err)
+	}
+	receive(t, s, 10)
+	if err := s.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	next := openSource(t, b, specOf("ORDERS"))
+	for _, d := range receive(t, next, 90) {
+		if d.Offset < 11 {
+			t.Errorf("offset %d was acked", d.Offset)
+		}
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("it took %v", took)
 	}
 }
 
@@ -232,7 +269,9 @@ func TestAMessageLargerThanARequestStillComes(t *testing.T) {
 	l.mu.Lock()
 	l.maxBytes = 1000 // as if the server's max_payload had been lowered
 	l.mu.Unlock()
-	l.forget()
+	if err := l.renew(); err != nil {
+		t.Fatal(err)
+	}
 	l.refill()
 	for i := range 5 {
 		if _, err := js.Publish(t.Context(), "ORDERS.x", make([]byte, 100<<10)); err != nil {

@@ -120,9 +120,10 @@ func (s *source) disconnected(err error) {
 func (s *source) reconnected() {
 	s.degraded("connection", nil)
 	for _, l := range s.lanes {
-		l.forget()
 		l.keepAlive(time.Now())
-		l.refill()
+		if l.renew() == nil { // else the connection has ended
+			l.refill()
+		}
 	}
 }
 
@@ -370,9 +371,10 @@ func (s *source) giveBack(ctx context.Context) error {
 	for _, l := range s.lanes {
 		l.mu.Lock()
 		live = live || !l.ended
+		sub := l.sub
 		l.mu.Unlock()
 		// The server's interest ends, and what it sent before still comes.
-		_ = l.sub.Drain()
+		_ = sub.Drain()
 	}
 	if !live {
 		return nil
@@ -396,7 +398,7 @@ func (s *source) giveBack(ctx context.Context) error {
 		l.ended = true
 		l.queue, l.head, l.queuedBytes = nil, 0, 0
 		l.mu.Unlock()
-		// In the order of the stream, which is the order of redelivery.
+		// In the order of the stream, which the server mostly keeps.
 		slices.SortFunc(back, func(x, y *held) int { return int(x.d.Offset - y.d.Offset) })
 		for _, h := range back {
 			if e := s.b.nc.Publish(h.ack, nakBody); e != nil && err == nil {
@@ -409,7 +411,7 @@ func (s *source) giveBack(ctx context.Context) error {
 	}
 	for _, l := range s.lanes {
 		// Where Drain could not: it must not come back with the connection.
-		_ = l.sub.Unsubscribe()
+		l.unsubscribe()
 	}
 	if errors.Is(err, nats.ErrConnectionClosed) {
 		return nil // nothing can be given back; AckWait does it
@@ -420,8 +422,11 @@ func (s *source) giveBack(ctx context.Context) error {
 // arrived waits until nats.go has handed us all that it has read.
 func (s *source) arrived(ctx context.Context) {
 	for _, l := range s.lanes {
+		l.mu.Lock()
+		sub := l.sub
+		l.mu.Unlock()
 		for ctx.Err() == nil {
-			if n, _, err := l.sub.Pending(); err != nil || n == 0 {
+			if n, _, err := sub.Pending(); err != nil || n == 0 {
 				break
 			}
 			pause := time.NewTimer(time.Millisecond)

@@ -1,0 +1,84 @@
+package natsbroker
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"github.com/onceward/onceward/brokers"
+)
+
+// The connection breaks between a publish and its PubAck.
+func TestALostConfirmationIsRepeatedOnlyWithAnID(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	g := newGate()
+	b := connect(t, Config{URL: url, Create: true, Options: []nats.Option{
+		nats.SetCustomDialer(g), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
+	}})
+	openSource(t, b, specOf("ORDERS"))
+	stream, err := operator(t, url).Stream(t.Context(), "ORDERS_DLQ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, id := range []string{"letter-1", ""} {
+		g.shut()
+		done := make(chan error, 1)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		go func() {
+			done <- b.Publish(ctx, []brokers.Outgoing{{Topic: "ORDERS_DLQ.billing", Value: []byte("x"), ID: id}})[0]
+		}()
+		for stored := uint64(0); stored <= uint64(i); time.Sleep(5 * time.Millisecond) {
+			info, err := stream.Info(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			stored = info.State.Msgs
+		}
+		g.open()
+		if err := <-done; (id == "") != errors.Is(err, brokers.ErrUnknownOutcome) || id != "" && err != nil {
+			t.Errorf("with the id %q: %v", id, err)
+		}
+		if info, err := stream.Info(ctx); err != nil || info.State.Msgs != uint64(i)+1 {
+			t.Errorf("with the id %q: %d stored, %v", id, info.State.Msgs, err)
+		}
+	}
+}
+
+// More messages than are sent at once, of which some can never be stored.
+func TestEachOfManyPublishesHasItsOwnResult(t *testing.T) {
+	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
+	openSource(t, b, specOf("ORDERS"))
+	messages := make([]brokers.Outgoing, 3*publishAtOnce)
+	for i := range messages {
+		messages[i] = brokers.Outgoing{Topic: "ORDERS_DLQ.billing", Value: []byte("x")}
+		switch {
+		case i%100 == 1:
+			messages[i].Topic = "no subject"
+		case i%500 == 2:
+			messages[i].Value = make([]byte, 2<<20)
+		}
+	}
+	for i, err := range b.Publish(t.Context(), messages) {
+		var want error
+		switch {
+		case i%100 == 1:
+			want = brokers.ErrNoDestination
+		case i%500 == 2:
+			want = brokers.ErrTooLarge
+		}
+		if !errors.Is(err, want) || want == nil && err != nil {
+			t.Errorf("%d: %v, want %v", i, err, want)
+		}
+		if err != nil && !strings.Contains(err.Error(), messages[i].Topic) {
+			t.Errorf("%d: %v does not name its topic", i, err)
+		}
+	}
+	if n := len(b.slots); n != 0 {
+		t.Errorf("%d publishes are still counted", n)
+	}
+}
