@@ -69,6 +69,10 @@ func (e *workError) Error() string { return e.err.Error() }
 
 // applyPart does a part of the operations in one commit.
 func (s *Store) applyPart(ops []dedup.Op, answers []dedup.Answer, refused map[int]error, from, to int) error {
+	works := false
+	for i := from; i < to; i++ {
+		works = works || len(ops[i].Enlisted) > 0
+	}
 	return s.update(func(b *batch) error {
 		for i := from; i < to; i++ {
 			if err := refused[i]; err != nil {
@@ -94,7 +98,7 @@ func (s *Store) applyPart(ops []dedup.Op, answers []dedup.Answer, refused map[in
 			answers[i] = a
 		}
 		return nil
-	})
+	}, works)
 }
 
 // apply does one valid operation. An error is one of the whole commit. x is

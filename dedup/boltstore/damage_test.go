@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/dedup"
 	bolt "go.etcd.io/bbolt"
@@ -195,6 +197,53 @@ func TestALostMetaPageIsNeverTheCommitBefore(t *testing.T) {
 		f.mark -= 10
 		if err := f.opens(t, b); err != nil && !strings.Contains(err.Error(), "meta page") {
 			t.Errorf("meta page %d: %v", page, err)
+		}
+	}
+}
+
+// The file is damaged under an open store: whoever runs into it is refused, and
+// so is everybody after.
+func TestDamageFoundWhileRunningEndsTheUseOfTheFile(t *testing.T) {
+	for name, damage := range map[string]func(f *os.File) error{
+		"cut off": func(f *os.File) error { return f.Truncate(8192) },
+		"zeroed": func(f *os.File) error {
+			i, err := f.Stat()
+			if err != nil {
+				return err
+			}
+			_, err = f.WriteAt(make([]byte, i.Size()-8192), 8192)
+			return err
+		},
+	} {
+		for _, first := range []string{"lookup", "apply", "sweep"} {
+			t.Run(name+", then "+first, func(t *testing.T) {
+				s := newStore(t, func(o *Options) { o.noSync, o.entries = true, 100 })
+				complete(t, s, 0, 500)
+				f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := errors.Join(damage(f), f.Close()); err != nil {
+					t.Fatal(err)
+				}
+				calls := map[string]func() error{
+					"lookup": func() error { _, err := s.Lookup(t.Context(), []dedup.Key{key("7")}); return err },
+					"apply":  func() error { _, err := s.Apply(t.Context(), []dedup.Op{claim("7", 1)}); return err },
+					"sweep":  func() error { _, err := s.Sweep(t.Context(), 10); return err },
+				}
+				for _, call := range []string{first, "lookup", "apply", "sweep"} {
+					if err := calls[call](); !errors.As(err, new(*dedup.DamagedError)) {
+						t.Errorf("%s: %v", call, err)
+					}
+				}
+				done := make(chan error)
+				go func() { done <- s.Close() }()
+				select {
+				case <-done:
+				case <-time.After(20 * time.Second):
+					t.Error("close hangs")
+				}
+			})
 		}
 	}
 }

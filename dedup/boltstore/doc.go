@@ -29,7 +29,8 @@
 // a [*dedup.DamagedError] that says what may be lost and how to go on. Where one
 // of the two meta pages is invalid, bbolt would open the commit before without a
 // word: such a file takes no write until [Store.Confirm] has compared its
-// sequence with what its consumer saw last, or [Options.Adopt] accepts it.
+// sequence with what its consumer saw last, or [Options.Adopt] accepts it. Rows
+// in buckets of your own have no checksum but what you give them.
 //
 // When the disk is full, read-only or failing, calls fail and say why, nothing
 // in memory runs ahead of the file, and the store goes on by itself when the

@@ -34,7 +34,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (swept dedup.Swept, err er
 			return err
 		}
 		return w.classes()
-	})
+	}, false)
 	if err != nil {
 		return swept, err
 	}

@@ -11,29 +11,28 @@ import (
 // errNothing rolls a commit back that has nothing to write.
 var errNothing = errors.New("nothing to commit")
 
-// update makes one commit of what f does. With turn.
+// update makes one commit of what f does; works says that f runs work of users'.
+// With turn.
 //
 // The file comes first: only when bbolt says that the commit is on disk do the
 // index and all else in memory follow. If we crash between the two, opening
 // reads the file. If the commit fails, nothing in memory has changed, and
 // whether the file has is found out by looking at it; see failed.
-func (s *Store) update(f func(*batch) error) error {
+func (s *Store) update(f func(*batch) error, works bool) error {
 	var b *batch
 	words := len(s.dict.words)
-	err := s.guard(func() error {
-		return s.db.Update(func(tx *bolt.Tx) (err error) {
-			if b, err = s.begin(tx); err != nil {
-				return err
-			}
-			if err = f(b); err != nil {
-				return err
-			}
-			if !b.dirty {
-				return errNothing
-			}
-			return b.finish()
-		})
-	})
+	err := s.transact(func(tx *bolt.Tx) (err error) {
+		if b, err = s.begin(tx); err != nil {
+			return err
+		}
+		if err = f(b); err != nil {
+			return err
+		}
+		if !b.dirty {
+			return errNothing
+		}
+		return b.finish()
+	}, works)
 	if err == nil && s.options.fault != nil {
 		err = s.options.fault()
 	}
@@ -54,6 +53,29 @@ func (s *Store) update(f func(*batch) error) error {
 		return err
 	}
 	return s.failed(err)
+}
+
+// transact runs f in a transaction of bbolt's.
+//
+// When bbolt panics in its own commit, nothing more is asked of it: its
+// rollback would look for free pages, in a goroutine of its own where nobody
+// can recover. Only where users' work runs is db.Update used, which alone keeps
+// them from committing.
+func (s *Store) transact(f func(*bolt.Tx) error, works bool) error {
+	guarded := func(tx *bolt.Tx) error {
+		return s.guard(func() error { return f(tx) })
+	}
+	if works {
+		return s.guard(func() error { return s.db.Update(guarded) })
+	}
+	tx, err := s.db.Begin(true)
+	if err != nil {
+		return err
+	}
+	if err := guarded(tx); err != nil {
+		return errors.Join(err, s.guard(tx.Rollback))
+	}
+	return s.guard(tx.Commit)
 }
 
 // install takes over what a commit has changed.
