@@ -80,6 +80,22 @@
 // handed to the retry topic and confirmed, or dead-lettered and confirmed. A
 // repeat of a finished operation does not run; a repeat of a running one waits.
 //
+// The order of steps is receive, decode and key, claim, handler, classify, retry
+// copy confirmed, complete, letter confirmed, letter noted, ack. If the process
+// dies after
+//
+//	claim                          the next owner runs it again and counts a crash
+//	handler, before complete       it runs again, unless the handler's rows were written
+//	                               in the completing commit (boltstore.InTx): then neither happened
+//	retry copy, before complete    it runs again; of the two copies the second finds the record
+//	complete, before ack           the repeat is acknowledged without running
+//	complete as failed or in       the letter is owed: the repeat writes it, and does not run
+//	doubt, before its letter
+//	letter, before it is noted     the same letter is written again, with the same dl-id
+//	noted, before ack              the repeat is acknowledged without running
+//
+// Tests kill a process at each of these places (crash_test.go).
+//
 // Deduplication does not order, and a handler that ignores its context can
 // overlap its successor. An effect outside of the store can happen twice when
 // the process dies between the effect and its record.

@@ -210,7 +210,12 @@ func errorType(err error) string {
 		case *storedError:
 			return e.typ
 		default:
-			return fmt.Sprintf("%T", err)
+			name := fmt.Sprintf("%T", err)
+			if under := errors.Unwrap(err); under != nil && name == "*fmt.wrapError" {
+				err = under // a wrapping of fmt's says nothing to group by
+				continue
+			}
+			return name
 		}
 	}
 }
