@@ -15,12 +15,10 @@ import (
 // moody is a store whose sweeps fail as it is told.
 type moody struct {
 	dedup.Store
-	errs  []error
-	steps int
+	errs []error
 }
 
 func (s *moody) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
-	s.steps++
 	if len(s.errs) > 0 {
 		err := s.errs[0]
 		s.errs = s.errs[1:]
