@@ -57,7 +57,7 @@ func TestTheKafkaScriptStartsKillsAndStopsThreeBrokers(t *testing.T) {
 	}
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(pem)
-	for _, addr := range strings.Split(env["KAFKA_SASL_BROKERS"], ",") {
+	for addr := range strings.SplitSeq(env["KAFKA_SASL_BROKERS"], ",") {
 		c, err := tls.DialWithDialer(&net.Dialer{Timeout: 5 * time.Second}, "tcp", addr, &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12})
 		if err != nil {
 			t.Fatal(err)
