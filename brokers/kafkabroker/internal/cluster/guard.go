@@ -51,6 +51,7 @@ type guard struct {
 
 	ready []byte // checked and not read yet
 	pass  int    // bytes of this answer that go through as they are
+	err   error  // of the first answer that was refused: kafka-go reads on
 }
 
 func (g *guard) Write(p []byte) (int, error) {
@@ -87,8 +88,11 @@ func (g *guard) version() int16 { return int16(binary.BigEndian.Uint16(g.head[6:
 
 func (g *guard) Read(p []byte) (int, error) {
 	if len(g.ready) == 0 && g.pass == 0 {
-		if err := g.next(); err != nil {
-			return 0, err
+		if g.err == nil {
+			g.err = g.next()
+		}
+		if g.err != nil {
+			return 0, g.err
 		}
 	}
 	if len(g.ready) > 0 {
@@ -140,7 +144,7 @@ func (g *guard) next() error {
 // ours are the answers that this adapter decodes with a checked reader.
 func ours(key protocol.ApiKey, version int16) bool {
 	switch key {
-	case protocol.Fetch, protocol.Produce, protocol.Heartbeat:
+	case protocol.Fetch, protocol.Produce, protocol.Heartbeat, protocol.LeaveGroup:
 		return true
 	case protocol.Metadata:
 		return version >= metadataWithIDs

@@ -43,6 +43,9 @@ func newPeer(c *Cluster, addr string) *peer {
 
 // dial does TLS itself, so that the guard sees what kafka-go sees.
 func (p *peer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	if p.cluster.life.Err() != nil {
+		return nil, net.ErrClosed
+	}
 	conn, err := p.cluster.cfg.Dial(ctx, network, address)
 	if err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/describegroups"
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
-	"github.com/segmentio/kafka-go/protocol/leavegroup"
 	"github.com/segmentio/kafka-go/protocol/listoffsets"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/offsetcommit"
@@ -38,7 +37,6 @@ var answers = map[protocol.ApiKey]reflect.Type{
 	protocol.DescribeGroups:   reflect.TypeFor[describegroups.Response](),
 	protocol.FindCoordinator:  reflect.TypeFor[findcoordinator.Response](),
 	protocol.JoinGroup:        reflect.TypeFor[joingroup.Response](),
-	protocol.LeaveGroup:       reflect.TypeFor[leavegroup.Response](),
 	protocol.ListOffsets:      reflect.TypeFor[listoffsets.Response](),
 	protocol.Metadata:         reflect.TypeFor[metadata.Response](),
 	protocol.OffsetCommit:     reflect.TypeFor[offsetcommit.Response](),

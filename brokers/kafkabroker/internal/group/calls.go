@@ -8,7 +8,6 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/joingroup"
-	"github.com/segmentio/kafka-go/protocol/leavegroup"
 	"github.com/segmentio/kafka-go/protocol/syncgroup"
 
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
@@ -145,8 +144,8 @@ func (m *Member) leave() {
 	// The caller's context has ended by now.
 	ctx, cancel := context.WithTimeout(m.alive, leaving)
 	defer cancel()
-	req := &leavegroup.Request{GroupID: m.cfg.Group, Members: []leavegroup.RequestMember{{MemberID: id}}}
-	if _, err := call(ctx, &m.coordinator, leaving, req, func(r *leavegroup.Response) int16 { return r.ErrorCode }); err != nil {
+	req := &leaveRequest{client: m.cfg.Cluster.ClientID(), group: m.cfg.Group, member: id}
+	if _, err := call(ctx, &m.coordinator, leaving, req, func(r *leaveAnswer) int16 { return r.code }); err != nil {
 		m.trouble(err)
 	}
 }
