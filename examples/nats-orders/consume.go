@@ -3,54 +3,50 @@ package main
 import (
 	"context"
 	"errors"
-	"io"
-	"net/http"
-	"time"
 
 	"github.com/onceward/onceward/brokers/natsbroker"
 	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/dedup/boltstore"
+	"github.com/onceward/onceward/examples/internal/billing"
+	"github.com/onceward/onceward/examples/internal/service"
 )
 
 // consume runs the consumer until ctx ends.
-func consume(ctx context.Context, args []string, getenv func(string) string, _, stderr io.Writer) (err error) {
-	s, err := readSettings(args, getenv, stderr)
+func consume(ctx context.Context, p *service.Process) (err error) {
+	var at connection
+	var set service.Consuming
+	f := p.Flags()
+	at.flags(f)
+	f.BoolVar(&at.create, "create", false, "make streams and the consumer where they are missing; existing ones are never changed")
+	f.DurationVar(&at.ackWait, "ack-wait", 0, "`time` after which the server delivers again what a dead process held; 0 is what the consumer has, or 30s")
+	set.Flags(f)
+	if err := p.Parse(f); err != nil {
+		return err
+	}
+	log := p.Log()
+	health, err := service.Listen(ctx, set.Listen, log)
 	if err != nil {
 		return err
 	}
-	log := newLogger(stderr)
-	health, err := listen(ctx, s.listen, log)
-	if err != nil {
-		return err
-	}
-	defer health.close()
+	defer health.Close()
 
-	store, err := boltstore.Open(s.db, boltstore.Options{Adopt: s.adopt, Logger: log})
+	store, err := boltstore.Open(set.DB, boltstore.Options{Adopt: set.Adopt, Logger: log})
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	js, err := natsbroker.Connect(ctx, s.config())
+	js, err := natsbroker.Connect(ctx, at.config())
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, js.Close()) }()
 
-	b := &billing{call: s.call, http: &http.Client{Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: s.workers, IdleConnTimeout: time.Minute,
-	}}}
-	route := consumer.JSON("order.create", func(o Order) string { return o.ID }, b.create)
-	route.Order = consumer.Field("customer_id")                             // one customer's orders in their order
-	route.Fingerprint = consumer.Fields("order_id", "customer_id", "cents") // what must be equal in a repeat
-	route.Retry.MaxFailures = s.retries
-	route.Timeout = time.Minute
-	c, err := consumer.New(consumer.Config{
-		Name: s.name, Broker: js, Topics: []string{s.stream}, StartFrom: s.start, Store: store,
-		Workers: s.workers, Drain: s.drain, Logger: log,
-	}, route)
+	config := set.Config(at.stream, log)
+	config.Broker, config.Store = js, store
+	c, err := consumer.New(config, billing.New(set.Call, set.Workers, book).Route(set.MaxFailures))
 	if err != nil {
-		return &usageError{err}
+		return &service.UsageError{Err: err}
 	}
-	health.of(c)
+	health.Of(c)
 	return c.Run(ctx)
 }

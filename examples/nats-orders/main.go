@@ -33,47 +33,11 @@
 package main
 
 import (
-	"errors"
-	"flag"
-	"fmt"
-	"io"
-	"os"
-	"os/signal"
-	"syscall"
-)
+	"context"
 
-// Exit statuses, as documented above.
-const (
-	exitOK       = 0
-	exitFailed   = 1
-	exitUsage    = 2
-	exitAtOnce   = 130
-	produceAsked = "produce"
+	"github.com/onceward/onceward/examples/internal/service"
 )
 
 func main() {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	os.Exit(run(os.Args[1:], os.Getenv, signals, os.Stdout, os.Stderr))
-}
-
-// run is the program, with everything that it takes from outside.
-func run(args []string, getenv func(string) string, signals <-chan os.Signal, stdout, stderr io.Writer) int {
-	command := consume
-	if len(args) > 0 && args[0] == produceAsked {
-		command, args = produce, args[1:]
-	}
-	ctx, stop := untilSignal(signals)
-	defer stop()
-	err := command(ctx, args, getenv, stdout, stderr)
-	var usage *usageError
-	switch {
-	case err == nil, errors.Is(err, flag.ErrHelp):
-		return exitOK
-	case errors.As(err, &usage):
-		fmt.Fprintln(stderr, "nats-orders:", err)
-		return exitUsage
-	}
-	newLogger(stderr).Error("ended", "error", err)
-	return exitFailed
+	service.Main("nats-orders", consume, map[string]func(context.Context, *service.Process) error{"produce": produce})
 }

@@ -22,6 +22,8 @@ import (
 
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
+	"github.com/onceward/onceward/examples/internal/billing"
+	"github.com/onceward/onceward/examples/internal/service"
 )
 
 // The programs under test are this test binary, as processes of their own.
@@ -84,7 +86,7 @@ func openOtherSide(t *testing.T) *otherSide {
 }
 
 func (o *otherSide) answer(w http.ResponseWriter, r *http.Request) {
-	var order Order
+	var order billing.Order
 	if err := json.NewDecoder(r.Body).Decode(&order); err != nil {
 		w.WriteHeader(http.StatusBadRequest)
 		return
@@ -305,7 +307,7 @@ func TestSIGTERMWhileHandlingWaitingAndDeadLetteringEndsInOrder(t *testing.T) {
 	laterCalls := s.side.count("later-1")
 	began := time.Now()
 	p.signal(syscall.SIGTERM)
-	p.endsWith(exitOK, drain+3*time.Second)
+	p.endsWith(service.OK, drain+3*time.Second)
 	if took := time.Since(began); took > drain+2*time.Second {
 		t.Errorf("took %v to stop, the drain is %v", took, drain)
 	}
@@ -329,7 +331,7 @@ func TestSIGTERMWhileHandlingWaitingAndDeadLetteringEndsInOrder(t *testing.T) {
 	waitFor(t, "the letter", func() bool { return s.letters() == 1 })
 	waitFor(t, "the slow ones to be done", func() bool { return s.side.count("slow-1") == 2 && s.side.count("slow-2") == 2 })
 	p.signal(os.Interrupt)
-	p.endsWith(exitOK, drain+3*time.Second)
+	p.endsWith(service.OK, drain+3*time.Second)
 	if n := s.side.count("refused-1"); n != 1 {
 		t.Errorf("the handler ran %d times for a letter that was owed", n)
 	}
@@ -352,7 +354,7 @@ func TestAHandlerThatFinishesInTheDrainIsDone(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	waitFor(t, "the drain to begin", func() bool { return strings.Contains(p.stderr.String(), "stopping") })
 	close(s.side.slow)
-	p.endsWith(exitOK, 5*time.Second)
+	p.endsWith(service.OK, 5*time.Second)
 	if r := s.record("slow-1"); r.State != dedup.Succeeded {
 		t.Errorf("record is %v", r.State)
 	}
@@ -377,7 +379,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	p.signal(syscall.SIGTERM)
 	waitFor(t, "the drain to begin", func() bool { return strings.Contains(p.stderr.String(), "stopping") })
 	p.signal(syscall.SIGTERM)
-	p.endsWith(exitAtOnce, 2*time.Second)
+	p.endsWith(service.AtOnce, 2*time.Second)
 	if r := s.record("slow-1"); r.State != dedup.InProgress {
 		t.Errorf("record is %v", r.State)
 	}
@@ -390,7 +392,7 @@ func TestASecondProcessWithAFileOfItsOwnNamesTheFirst(t *testing.T) {
 	s.publish("order-1")
 	waitFor(t, "the order", func() bool { return s.side.count("order-1") == 1 })
 	other := s.consume("--db", filepath.Join(t.TempDir(), "other.db"))
-	other.endsWith(exitFailed, 30*time.Second)
+	other.endsWith(service.Failed, 30*time.Second)
 	if log := other.stderr.String(); !strings.Contains(log, "store") || !strings.Contains(log, "--adopt") && !strings.Contains(log, "Adopt") {
 		t.Errorf("the error does not say how to go on: %s", log)
 	}
@@ -398,7 +400,7 @@ func TestASecondProcessWithAFileOfItsOwnNamesTheFirst(t *testing.T) {
 		t.Errorf("the handler ran %d times", n)
 	}
 	p.signal(syscall.SIGTERM)
-	p.endsWith(exitOK, 10*time.Second)
+	p.endsWith(service.OK, 10*time.Second)
 }
 
 func TestTrafficIsHandled(t *testing.T) {
@@ -406,7 +408,7 @@ func TestTrafficIsHandled(t *testing.T) {
 	p := s.consume("--call", "")
 	waitFor(t, "readiness", func() bool { code, _ := get(t, p.health()+"/readyz"); return code == http.StatusOK })
 	producer := start(t, []string{"NATS_ORDERS_URL=" + s.url}, "produce", "--count", "300", "--bad", "0.1")
-	producer.endsWith(exitOK, 20*time.Second)
+	producer.endsWith(service.OK, 20*time.Second)
 	if out := producer.stdout.String(); out != "300 messages sent to ORDERS\n" {
 		t.Errorf("said %q", out)
 	}
@@ -419,7 +421,7 @@ func TestTrafficIsHandled(t *testing.T) {
 		return i.NumPending == 0 && i.NumAckPending == 0
 	})
 	p.signal(syscall.SIGTERM)
-	p.endsWith(exitOK, 10*time.Second)
+	p.endsWith(service.OK, 10*time.Second)
 	if n := s.letters(); n < 5 || n > 80 {
 		t.Errorf("%d letters of 300 messages, of which a tenth cannot be read", n)
 	}
@@ -428,7 +430,7 @@ func TestTrafficIsHandled(t *testing.T) {
 func TestProducingWithoutAStreamSaysWhatToDo(t *testing.T) {
 	s := openShop(t)
 	p := start(t, nil, "produce", "--url", s.url, "--count", "1")
-	p.endsWith(exitFailed, 20*time.Second)
+	p.endsWith(service.Failed, 20*time.Second)
 	if log := p.stderr.String(); !strings.Contains(log, "--create") {
 		t.Errorf("said %s", log)
 	}
@@ -442,15 +444,15 @@ func TestExitStatusesAreAsDocumented(t *testing.T) {
 		status int
 		says   string
 	}{
-		{"help", nil, []string{"--help"}, exitOK, "NATS_ORDERS_URL"},
-		{"an unknown flag", nil, []string{"--unknown"}, exitUsage, "unknown"},
-		{"an argument too many", nil, []string{"orders"}, exitUsage, "orders"},
-		{"a wrong variable", []string{"NATS_ORDERS_DRAIN=soon"}, nil, exitUsage, "NATS_ORDERS_DRAIN"},
-		{"a wrong start", nil, []string{"--start", "yesterday"}, exitUsage, "earliest or latest"},
-		{"a wrong share", nil, []string{"produce", "--repeats", "2"}, exitUsage, "--repeats"},
-		{"no server", nil, []string{"--url", "nats://user:s3cret@127.0.0.1:1", "--listen", ""}, exitFailed, "127.0.0.1:1"},
-		{"no place for the file", nil, []string{"--db", "/nowhere/at/all.db", "--listen", ""}, exitFailed, "/nowhere"},
-		{"an address in use", nil, []string{"--listen", "256.0.0.1:1"}, exitFailed, "256.0.0.1"},
+		{"help", nil, []string{"--help"}, service.OK, "NATS_ORDERS_"},
+		{"an unknown flag", nil, []string{"--unknown"}, service.Usage, "unknown"},
+		{"an argument too many", nil, []string{"orders"}, service.Usage, "orders"},
+		{"a wrong variable", []string{"NATS_ORDERS_DRAIN=soon"}, nil, service.Usage, "NATS_ORDERS_DRAIN"},
+		{"a wrong start", nil, []string{"--start", "yesterday"}, service.Usage, "earliest or latest"},
+		{"a wrong share", nil, []string{"produce", "--repeats", "2"}, service.Usage, "--repeats"},
+		{"no server", nil, []string{"--url", "nats://user:s3cret@127.0.0.1:1", "--listen", ""}, service.Failed, "127.0.0.1:1"},
+		{"no place for the file", nil, []string{"--db", "/nowhere/at/all.db", "--listen", ""}, service.Failed, "/nowhere"},
+		{"an address in use", nil, []string{"--listen", "256.0.0.1:1"}, service.Failed, "256.0.0.1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := start(t, c.env, c.args...)
@@ -474,7 +476,7 @@ func TestAPlainConsumerGoesOnWhereOncewardStopped(t *testing.T) {
 	s.publish("order-1", "order-2")
 	waitFor(t, "the orders", func() bool { return s.side.count("order-1") == 1 && s.side.count("order-2") == 1 })
 	p.signal(syscall.SIGTERM)
-	p.endsWith(exitOK, 10*time.Second)
+	p.endsWith(service.OK, 10*time.Second)
 	s.publish("order-3")
 
 	durable, err := s.js.Consumer(t.Context(), "ORDERS", "billing")

@@ -1,4 +1,4 @@
-package main
+package service
 
 import (
 	"context"
@@ -12,15 +12,16 @@ import (
 	"github.com/onceward/onceward/consumer"
 )
 
-// health answers for the consumer, also before there is one.
-type health struct {
+// Health answers for the consumer, also before there is one.
+type Health struct {
 	consumer atomic.Pointer[consumer.Consumer]
 	server   *http.Server // nil when nobody asked for it
 }
 
-// listen begins to answer at the address.
-func listen(ctx context.Context, address string, log *slog.Logger) (*health, error) {
-	h := &health{}
+// Listen begins to answer at the address: /livez and /readyz with 200 or 503,
+// /status with JSON. An empty address is none.
+func Listen(ctx context.Context, address string, log *slog.Logger) (*Health, error) {
+	h := &Health{}
 	if address == "" {
 		return h, nil
 	}
@@ -39,17 +40,18 @@ func listen(ctx context.Context, address string, log *slog.Logger) (*health, err
 	return h, nil
 }
 
-// of says whose health it is from now on.
-func (h *health) of(c *consumer.Consumer) { h.consumer.Store(c) }
+// Of says whose health it is from now on.
+func (h *Health) Of(c *consumer.Consumer) { h.consumer.Store(c) }
 
-func (h *health) status() consumer.Status {
+func (h *Health) status() consumer.Status {
 	if c := h.consumer.Load(); c != nil {
 		return c.Status()
 	}
 	return consumer.Status{Live: true} // it is starting
 }
 
-func (h *health) close() {
+// Close ends the endpoints.
+func (h *Health) Close() {
 	if h.server != nil {
 		_ = h.server.Close() // nobody is left to tell
 	}
@@ -61,7 +63,7 @@ func answer(w http.ResponseWriter, good bool) {
 	}
 }
 
-func (h *health) tell(w http.ResponseWriter) {
+func (h *Health) tell(w http.ResponseWriter) {
 	s := h.status()
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(struct { //nolint:errchkjson // a peer that is gone is nobody's loss

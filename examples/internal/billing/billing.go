@@ -1,18 +1,18 @@
-package main
+// Package billing is the business of the example consumers: it tells another
+// service about an order and books it. It knows nothing of repeats, retries
+// and crashes.
+package billing
 
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
-
-	bolt "go.etcd.io/bbolt"
+	"time"
 
 	"github.com/onceward/onceward/consumer"
-	"github.com/onceward/onceward/dedup/boltstore"
 )
 
 // Order is the message.
@@ -22,18 +22,33 @@ type Order struct {
 	Cents    int64  `json:"cents"`
 }
 
-// bookings is this program's own table in the file: a number that counts up →
-// the order.
-var bookings = []byte("bookings")
-
-// billing handles orders.
-type billing struct {
-	call string // URL that each order is posted to, may be empty
+// Billing handles orders.
+type Billing struct {
+	call string
 	http *http.Client
+	book func(ctx context.Context, order []byte) error
 }
 
-// create books an order. It knows nothing of repeats.
-func (b *billing) create(ctx context.Context, o Order) error {
+// New returns a Billing that posts each order to the URL, unless that is empty,
+// and then books it.
+func New(call string, workers int, book func(ctx context.Context, order []byte) error) *Billing {
+	return &Billing{call: call, book: book, http: &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute,
+	}}}
+}
+
+// Route is how orders are consumed.
+func (b *Billing) Route(maxFailures int) consumer.Route {
+	r := consumer.JSON("order.create", func(o Order) string { return o.ID }, b.create)
+	r.Order = consumer.Field("customer_id")                             // one customer's orders in their order
+	r.Fingerprint = consumer.Fields("order_id", "customer_id", "cents") // what must be equal in a repeat
+	r.Retry.MaxFailures = maxFailures
+	r.Timeout = time.Minute
+	return r
+}
+
+// create handles one order.
+func (b *Billing) create(ctx context.Context, o Order) error {
 	if o.Cents <= 0 {
 		return consumer.Terminal(fmt.Errorf("order of %d cents", o.Cents))
 	}
@@ -46,23 +61,13 @@ func (b *billing) create(ctx context.Context, o Order) error {
 			return err
 		}
 	}
-	return boltstore.InTx(ctx, func(tx *bolt.Tx) error {
-		table, err := tx.CreateBucketIfNotExists(bookings)
-		if err != nil {
-			return err
-		}
-		n, err := table.NextSequence()
-		if err != nil {
-			return err
-		}
-		return table.Put(binary.BigEndian.AppendUint64(nil, n), text)
-	})
+	return b.book(ctx, text)
 }
 
 // post tells the other side. If the process dies after the call and before the
 // booking, the order is posted again, with the same Idempotency-Key: so the
 // other side can tell.
-func (b *billing) post(ctx context.Context, text []byte) error {
+func (b *Billing) post(ctx context.Context, text []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.call, bytes.NewReader(text))
 	if err != nil {
 		return err
@@ -90,4 +95,6 @@ type statusError int
 func (e statusError) Error() string {
 	return fmt.Sprintf("answer %d %s", int(e), http.StatusText(int(e)))
 }
+
+// StatusCode is what [consumer.ClassifyStatus] asks for.
 func (e statusError) StatusCode() int { return int(e) }

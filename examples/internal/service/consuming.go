@@ -1,0 +1,56 @@
+package service
+
+import (
+	"errors"
+	"flag"
+	"log/slog"
+	"time"
+
+	"github.com/onceward/onceward/consumer"
+)
+
+// Consuming is what can be set of every consumer.
+type Consuming struct {
+	Name        string
+	DB          string
+	Adopt       bool
+	Start       consumer.Start
+	Workers     int
+	Drain       time.Duration
+	MaxFailures int
+	Call        string
+	Listen      string
+}
+
+// Flags adds the flags of the consumer.
+func (c *Consuming) Flags(f *flag.FlagSet) {
+	c.Start = consumer.Earliest
+	f.StringVar(&c.Name, "name", "billing", "`name` of the consumer; part of every record, so it must never change")
+	f.StringVar(&c.DB, "db", "billing.db", "`file` with the records and the bookings")
+	f.BoolVar(&c.Adopt, "adopt", false, "take the consumer over with this file, on purpose; set it once")
+	f.Func("start", "where a new consumer begins: `earliest` or latest (default earliest)", c.readStart)
+	f.IntVar(&c.Workers, "workers", 16, "`N` orders are handled at once")
+	f.DurationVar(&c.Drain, "drain", 25*time.Second, "`time` that handlers may take to finish after a signal")
+	f.IntVar(&c.MaxFailures, "max-failures", 10, "an order is dead after `N` failures")
+	f.StringVar(&c.Call, "call", "", "`URL` that each order is posted to before it is booked")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "`address` of the health endpoints; empty for none")
+}
+
+func (c *Consuming) readStart(text string) error {
+	switch text {
+	case "earliest":
+		c.Start = consumer.Earliest
+	case "latest":
+		c.Start = consumer.Latest
+	default:
+		return errors.New("must be earliest or latest")
+	}
+	return nil
+}
+
+// Config is the consumer's configuration, but for its broker and store.
+func (c *Consuming) Config(topic string, log *slog.Logger) consumer.Config {
+	return consumer.Config{
+		Name: c.Name, Topics: []string{topic}, StartFrom: c.Start, Workers: c.Workers, Drain: c.Drain, Logger: log,
+	}
+}

@@ -1,0 +1,51 @@
+package service
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Flags is a set of flags, each of which may be given in the environment
+// instead.
+func (p *Process) Flags() *flag.FlagSet { return flag.NewFlagSet(p.Name, flag.ContinueOnError) }
+
+// variable is the name of a flag in the environment: --ack-wait of nats-orders
+// is NATS_ORDERS_ACK_WAIT.
+func (p *Process) variable(flag string) string {
+	return strings.ToUpper(strings.ReplaceAll(p.Name+"-"+flag, "-", "_"))
+}
+
+// Parse reads the environment, then the flags, which win.
+//
+// Errors: a [*UsageError]; [flag.ErrHelp] when help was asked for and given.
+func (p *Process) Parse(f *flag.FlagSet) error {
+	var wrong error
+	f.VisitAll(func(x *flag.Flag) {
+		if value := p.Getenv(p.variable(x.Name)); value != "" && wrong == nil {
+			if err := x.Value.Set(value); err != nil {
+				wrong = &UsageError{fmt.Errorf("%s: %w", p.variable(x.Name), err)}
+			}
+		}
+	})
+	if wrong != nil {
+		return wrong
+	}
+	f.SetOutput(io.Discard) // the error says it, once
+	err := f.Parse(p.Args)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		f.SetOutput(p.Stderr)
+		fmt.Fprintf(p.Stderr, "Flags of %s. Each can be set in the environment too, as %s.\n", p.Name, p.variable("its-name"))
+		f.PrintDefaults()
+		return err
+	case err == nil && f.NArg() > 0:
+		err = fmt.Errorf("unexpected argument %q", f.Arg(0))
+	}
+	if err != nil {
+		return &UsageError{err}
+	}
+	return nil
+}

@@ -1,0 +1,78 @@
+// Package service is what the example consumers have in common and what has
+// nothing to do with onceward: flags and environment, signals, exit statuses
+// and health endpoints.
+package service
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// Exit statuses of a program.
+const (
+	OK     = 0
+	Failed = 1   // could not start, or cannot go on without a person
+	Usage  = 2   // wrong flags
+	AtOnce = 130 // a second signal
+)
+
+// UsageError is a fault of the flags or the environment.
+type UsageError struct{ Err error }
+
+func (e *UsageError) Error() string { return e.Err.Error() }
+func (e *UsageError) Unwrap() error { return e.Err }
+
+// Process is what a program takes from outside.
+type Process struct {
+	Name   string // of the program
+	Args   []string
+	Getenv func(string) string
+	Stdout io.Writer
+	Stderr io.Writer
+}
+
+// Log is the process's log: one JSON object a line.
+func (p *Process) Log() *slog.Logger { return slog.New(slog.NewJSONHandler(p.Stderr, nil)) }
+
+// Main runs the program and ends the process with its exit status. The first
+// argument names one of the commands; where it does not, it is run, which stops
+// when its context ends.
+//
+// The first SIGTERM or SIGINT ends that context, a second one the process.
+func Main(name string, run func(context.Context, *Process) error, commands map[string]func(context.Context, *Process) error) {
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		<-signals
+		cancel()
+		<-signals
+		os.Exit(AtOnce) // whoever asks twice does not want to wait
+	}()
+	p := &Process{Name: name, Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
+	if len(p.Args) > 0 && commands[p.Args[0]] != nil {
+		run, p.Args = commands[p.Args[0]], p.Args[1:]
+	}
+	os.Exit(p.status(run(ctx, p)))
+}
+
+// status reports an error and returns the exit status that it means.
+func (p *Process) status(err error) int {
+	var usage *UsageError
+	switch {
+	case err == nil, errors.Is(err, flag.ErrHelp):
+		return OK
+	case errors.As(err, &usage):
+		fmt.Fprintf(p.Stderr, "%s: %v\n", p.Name, err)
+		return Usage
+	}
+	p.Log().Error("ended", "error", err)
+	return Failed
+}

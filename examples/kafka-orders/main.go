@@ -1,0 +1,44 @@
+// Kafka-orders is a consumer as one would deploy it: it books orders from a
+// Kafka topic, each once, in a file of its own.
+//
+//	kafka-orders [flags]          consume
+//	kafka-orders produce [flags]  send orders, for trying it out
+//
+// Every flag may be given in the environment instead: --sasl-user is
+// KAFKA_ORDERS_SASL_USER. A flag wins.
+//
+// # Signals
+//
+// The first SIGTERM or SIGINT stops receiving; handlers may finish for --drain,
+// what they have done is recorded, and their positions are committed. A second
+// one ends the process at once, as kill -9 would: nothing is lost by that
+// either, but handlers that were running run again.
+//
+// # Exit status
+//
+//	0    stopped in order
+//	1    could not start, or cannot go on without a person; the last log line says why
+//	2    wrong flags
+//	130  ended at once by a second signal
+//
+// # Health, on --listen
+//
+//	/livez   200 while it works; 503: restart it
+//	/readyz  200 once it has joined and its file is open
+//	/status  what it says of itself, in JSON, also what is degraded
+//
+// One process per file: a second one with a file of its own would repeat what
+// the first has done, and refuses to start. Deploy it with one replica and
+// without overlap (Kubernetes: StatefulSet, or strategy Recreate), its file on a
+// volume, and --instance set to a name that stays: then a restart moves nothing.
+package main
+
+import (
+	"context"
+
+	"github.com/onceward/onceward/examples/internal/service"
+)
+
+func main() {
+	service.Main("kafka-orders", consume, map[string]func(context.Context, *service.Process) error{"produce": produce})
+}
