@@ -171,17 +171,11 @@ func (b *batch) route(key *dedup.Key) (hash, uint32) {
 
 // locate finds a key's record, or makes an absent one.
 func (b *batch) locate(key *dedup.Key) (*held, error) {
-	c := &b.s.scratch
 	h, route := b.route(key)
-	first := c.byHash[h]
-	for x := first; x != nil; x = x.next {
-		if x.rec.Key == *key {
-			return x, nil
-		}
+	x, known := b.hold(h, route, key)
+	if known {
+		return x, nil
 	}
-	x := c.one()
-	x.h, x.route, x.next, x.rec.Key = h, route, first, *key
-	c.byHash[h] = x
 	var buf [4]place
 	for _, at := range b.s.index.find(h, buf[:0]) {
 		if r := b.s.recent.get(at); r != nil && r.Key == *key {
@@ -194,17 +188,36 @@ func (b *batch) locate(key *dedup.Key) (*held, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !e.is(key, b.words) {
-			continue // another key with this hash
+		if e.is(key, b.words) { // otherwise another key with this hash
+			return x, b.fill(x, &e, g, at)
 		}
-		if err := e.record(&x.rec, g.base, b.words); err != nil {
-			return nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
-		}
-		x.rec.Live = b.s.live(&x.rec, e.seq, b.now)
-		x.base, x.at = at, at
-		break
 	}
 	return x, nil
+}
+
+// hold returns what this commit holds of a key, and whether it did before.
+func (b *batch) hold(h hash, route uint32, key *dedup.Key) (x *held, known bool) {
+	c := &b.s.scratch
+	first := c.byHash[h]
+	for x := first; x != nil; x = x.next {
+		if x.rec.Key == *key {
+			return x, true
+		}
+	}
+	x = c.one()
+	x.h, x.route, x.next, x.rec.Key = h, route, first, *key
+	c.byHash[h] = x
+	return x, false
+}
+
+// fill reads a key's record from its newest entry.
+func (b *batch) fill(x *held, e *entry, g *openSegment, at place) error {
+	if err := e.record(&x.rec, g.base, b.words); err != nil {
+		return b.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
+	}
+	x.rec.Live = b.s.live(&x.rec, e.seq, b.now)
+	x.base, x.at = at, at
+	return nil
 }
 
 // live says whether a record's lease runs: begun since the file was opened, and

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+func init() { roles["limit"] = roleLimit }
+
 // roleLimit fills the disk under its own feet: a limit on the size of files
 // has every write behind it fail. It tells what went wrong.
 func roleLimit(path string) {

@@ -27,7 +27,6 @@ func TestMain(m *testing.M) {
 var roles = map[string]func(path string){
 	"write": roleWrite,
 	"hold":  roleHold,
-	"limit": roleLimit,
 }
 
 // process starts one and returns its output, line by line.

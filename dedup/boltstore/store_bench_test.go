@@ -87,3 +87,42 @@ func BenchmarkOpen(b *testing.B) {
 		b.StartTimer()
 	}
 }
+
+// BenchmarkExpire sweeps 100,000 ids, one after another in time.
+func BenchmarkExpire(b *testing.B) {
+	const ids = 100_000
+	for b.Loop() {
+		b.StopTimer()
+		s := newStore(b, func(o *Options) { o.noSync = true })
+		p := *policy
+		p.Window = 1
+		r := rand.New(rand.NewPCG(1, 1))
+		const batch = 10_000
+		ends := make([]dedup.Op, batch)
+		for range ids / batch {
+			claims := benchOps(r, batch)
+			for i := range claims {
+				claims[i].Policy, claims[i].Position = &p, dedup.Position{}
+			}
+			benchPairs(b, s, claims, ends)
+		}
+		b.StartTimer()
+		swept := 0
+		for more := true; more; {
+			step, err := s.Sweep(b.Context(), 1000)
+			if err != nil {
+				b.Fatal(err)
+			}
+			swept, more = swept+step.Records, step.More
+		}
+		if swept != ids {
+			b.Fatalf("swept %d", swept)
+		}
+		b.StopTimer()
+		if err := s.Close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+	b.ReportMetric(float64(b.N)*ids/b.Elapsed().Seconds(), "ids/s")
+}

@@ -195,7 +195,10 @@ func (w *sweeper) entryAt(g *openSegment, at place, row []byte) (due, counts boo
 	if err != nil {
 		return false, false, err
 	}
-	x, err := w.locate(&key)
+	x, known := w.hold(h, e.route, &key)
+	if !known {
+		err = w.fill(x, &e, g, at)
+	}
 	if err != nil || x.at != at {
 		return false, false, err
 	}
