@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -155,8 +156,7 @@ func (b *Broker) note(err error) {
 func (b *Broker) denial(since time.Time, subject string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for i := len(b.denials) - 1; i >= 0; i-- {
-		d := b.denials[i]
+	for _, d := range slices.Backward(b.denials) {
 		if !d.at.Before(since) && (d.subject == subject || subject == "" && strings.HasPrefix(d.subject, "$JS.")) {
 			return d.err
 		}

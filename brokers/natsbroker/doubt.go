@@ -64,8 +64,7 @@ func (s *source) examine(l *lane, why error) error {
 			if l.renew() == nil { // else the connection has ended
 				l.refill()
 			}
-			var no refused
-			if errors.As(why, &no) {
+			if _, no := errors.AsType[refused](why); no {
 				l.report(why)
 			} else {
 				l.report(nil)

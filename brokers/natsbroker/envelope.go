@@ -110,7 +110,16 @@ func unwrap(header nats.Header, data []byte, d *brokers.Delivery) {
 		}
 		d.Key, d.Value, d.Headers = nil, data, nil
 	}
-	d.Headers = appendHeaders(nil, header, func(string) bool { return true })
+	if len(header) > 1 {
+		d.Headers = appendHeaders(nil, header, func(string) bool { return true })
+		return
+	}
+	for name, values := range header { // the usual case, made cheap
+		d.Headers = make([]brokers.Header, len(values))
+		for i, v := range values {
+			d.Headers[i] = brokers.Header{Key: name, Value: []byte(v)}
+		}
+	}
 }
 
 func open(header nats.Header, list string, d *brokers.Delivery) error {

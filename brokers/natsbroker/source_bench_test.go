@@ -92,7 +92,8 @@ func adapter(b *testing.B, url, durable string) {
 	b.ReportAllocs()
 	before := cpu(b)
 	b.ResetTimer()
-	for n := 0; n < b.N; {
+	batches := 0
+	for n := 0; n < b.N; batches++ {
 		ds, err := s.Receive(context.Background(), brokers.Limit{Messages: 500, Bytes: 8 << 20})
 		if err != nil {
 			b.Fatal(err)
@@ -108,6 +109,7 @@ func adapter(b *testing.B, url, durable string) {
 	_ = broker.nc.Flush()
 	b.StopTimer()
 	b.ReportMetric(float64(cpu(b)-before)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(b.N)/float64(batches), "messages/batch")
 	_ = broker.js.DeleteConsumer(b.Context(), "BENCH", durable)
 }
 

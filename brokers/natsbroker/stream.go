@@ -60,8 +60,7 @@ func (b *Broker) stream(ctx context.Context, w wanted) (jetstream.Stream, error)
 // explain makes a [*brokers.StartError] of an API error that a retry does not
 // mend.
 func (b *Broker) explain(what string, began time.Time, err error) error {
-	var known *brokers.StartError
-	if errors.As(err, &known) {
+	if _, known := errors.AsType[*brokers.StartError](err); known {
 		return err
 	}
 	if denied := b.denial(began, ""); denied != nil {
