@@ -44,6 +44,8 @@ type crashRig struct {
 }
 
 func newCrashRig(t *testing.T) *crashRig {
+	t.Helper()
+	t.Parallel() // these tests mostly wait
 	r := &crashRig{
 		t: t, server: startServer(t), file: filepath.Join(t.TempDir(), "billing.db"),
 		sent: map[string]string{}, runs: map[string]int{}, fences: map[string]uint64{}, finished: map[string]bool{},

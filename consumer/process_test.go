@@ -48,11 +48,14 @@ func TestMain(m *testing.M) {
 // full is the size of a reliability run: n when asked for by make soak, else
 // about a tenth.
 func full(n int) int {
-	if os.Getenv("ONCEWARD_SOAK") != "" {
+	if soaks() {
 		return n
 	}
 	return max(n/10, 1)
 }
+
+// soaks says that the run is one of make soak.
+func soaks() bool { return os.Getenv("ONCEWARD_SOAK") != "" }
 
 // process is this binary in another role. What it prints are words on lines.
 type process struct {

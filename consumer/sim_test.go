@@ -442,7 +442,10 @@ func (w *world) check() {
 
 // ONCEWARD_SIM_SEED repeats one seed.
 func TestSoakRandomTroubleLosesNothingAndRepeatsNothing(t *testing.T) {
-	first, n := uint64(1), full(1500)
+	first, n := uint64(1), 50
+	if soaks() {
+		n = 3000
+	}
 	if text := os.Getenv("ONCEWARD_SIM_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
 		if err != nil {
