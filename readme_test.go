@@ -20,6 +20,10 @@ var ranBy = map[string][2]string{
 	"go run ./examples/quickstart":                                       {".ci/run", `proof "$out/examples/quickstart"`},
 	"go run ./examples/nats-orders --url nats://127.0.0.1:4222 --create": {"examples/nats-orders/orders_test.go", `"--url", s.url, "--create"`},
 	"go run ./examples/nats-orders produce --url nats://127.0.0.1:4222":  {"examples/nats-orders/orders_test.go", `"produce", "--url", s.url`},
+	"go run ./examples/quickstart --kafka 127.0.0.1:9092":                {"examples/quickstart/kafka_servers_test.go", `"--kafka", addresses`},
+	"go run ./examples/quickstart --kafka embedded":                      {"examples/quickstart/quickstart_test.go", `"--kafka", embedded`},
+	"go run ./examples/kafka-orders --brokers 127.0.0.1:9092 --create":   {"examples/kafka-orders/orders_test.go", `"--brokers", s.addresses, "--create"`},
+	"go run ./examples/kafka-orders produce --brokers 127.0.0.1:9092":    {"examples/kafka-orders/orders_test.go", `"produce", "--brokers", s.addresses`},
 	"make bench-store": {"Makefile", "bench-store:"},
 	"make bench-nats":  {"Makefile", "bench-nats:"},
 }
@@ -53,7 +57,7 @@ func TestEveryCommandInTheReadmeIsRunSomewhere(t *testing.T) {
 	text := readme(t)
 	var commands []string
 	for _, block := range blocks(text, "sh") {
-		commands = append(commands, strings.Split(strings.TrimSpace(block), "\n")...)
+		commands = append(commands, strings.FieldsFunc(block, func(r rune) bool { return r == '\n' })...)
 	}
 	for _, m := range inline.FindAllStringSubmatch(fence.ReplaceAllString(text, ""), -1) {
 		commands = append(commands, m[1])
