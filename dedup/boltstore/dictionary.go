@@ -165,17 +165,16 @@ func (d *dictionary) hashID(k0, k1 uint64, id []byte) (h hash) {
 // hashOf is for a key whose route may not be in the dictionary. buf is for it
 // to work in.
 func (d *dictionary) hashOf(s secret, key *dedup.Key, buf *[]byte) (hash, uint32) {
-	b := append((*buf)[:0], wordRoute, byte(len(key.Consumer)))
-	b = append(append(b, key.Consumer...), key.Scope...)
-	*buf = b
-	ref := d.places[string(b)]
+	*buf = append((*buf)[:0], wordRoute, byte(len(key.Consumer)))
+	*buf = append(append(*buf, key.Consumer...), key.Scope...)
+	ref := d.places[string(*buf)]
 	var k0, k1 uint64
 	if ref != 0 {
 		k0, k1 = d.words[ref-1].k0, d.words[ref-1].k1
 	} else {
-		k0, k1 = s.route(b)
+		k0, k1 = s.route(*buf)
 	}
-	*buf = append(b[:0], key.ID...)
+	*buf = append((*buf)[:0], key.ID...)
 	return d.hashID(k0, k1, *buf), ref
 }
 

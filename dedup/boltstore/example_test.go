@@ -3,7 +3,6 @@ package boltstore_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"os"
 	"path/filepath"
 	"time"
@@ -16,12 +15,14 @@ import (
 func ExampleOpen() {
 	dir, err := os.MkdirTemp("", "")
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer os.RemoveAll(dir)
 	store, err := boltstore.Open(filepath.Join(dir, "billing.db"), boltstore.Options{})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer store.Close()
 
@@ -30,7 +31,8 @@ func ExampleOpen() {
 	claim := dedup.Op{Kind: dedup.Claim, Key: key, Token: dedup.Token{1}, Policy: policy, Lease: 30 * time.Second}
 	first, err := store.Apply(context.Background(), []dedup.Op{claim})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(first[0].Kind)
 
@@ -39,13 +41,15 @@ func ExampleOpen() {
 		Outcome: dedup.Success, Result: []byte("booked"),
 	}
 	if _, err := store.Apply(context.Background(), []dedup.Op{end}); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 
 	claim.Token = dedup.Token{2} // the order is delivered again
 	again, err := store.Apply(context.Background(), []dedup.Op{claim})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Printf("%s: %s\n", again[0].Kind, again[0].Record.Result)
 	// Output:

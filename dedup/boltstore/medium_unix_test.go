@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func init() { roles["limit"] = roleLimit }
+var _ = role("limit", roleLimit)
 
 // roleLimit fills the disk under its own feet: a limit on the size of files
 // has every write behind it fail. It tells what went wrong.

@@ -51,7 +51,7 @@ func TestWhatWasAcknowledgedSurvivesPowerCuts(t *testing.T) {
 	}
 }
 
-func init() { roles["sync"] = roleSync }
+var _ = role("sync", roleSync)
 
 // roleSync completes a claim while the disk fails, and again when it is well.
 func roleSync(path string) {

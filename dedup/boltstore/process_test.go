@@ -29,6 +29,12 @@ var roles = map[string]func(path string){
 	"hold":  roleHold,
 }
 
+// role adds one that only some systems have.
+func role(name string, f func(path string)) bool {
+	roles[name] = f
+	return true
+}
+
 // process starts one and returns its output, line by line.
 func process(t testing.TB, role, path string, env ...string) (*exec.Cmd, *bufio.Scanner) {
 	t.Helper()

@@ -3,6 +3,8 @@ package boltstore
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/onceward/onceward/dedup"
 	bolt "go.etcd.io/bbolt"
@@ -95,9 +97,7 @@ func (s *Store) install(b *batch) {
 	for _, no := range b.dropped {
 		delete(s.segments, no)
 	}
-	for l, offset := range b.prefixes {
-		s.prefixes[l] = offset
-	}
+	maps.Copy(s.prefixes, b.prefixes)
 	s.state = b.state
 	s.commit++
 	s.info.Sequence = b.state.commits
@@ -105,7 +105,7 @@ func (s *Store) install(b *batch) {
 }
 
 func (d *dictionary) snapshot() *dictionary {
-	return &dictionary{words: d.words[:len(d.words):len(d.words)], fold: d.fold}
+	return &dictionary{words: slices.Clip(d.words), fold: d.fold}
 }
 
 // newestOf is the segment of each class that takes its next entries.
