@@ -63,6 +63,7 @@ func fullDiskProcess(config string) error {
 		return err
 	}
 	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
 	send := func(no string, cents int) {

@@ -283,12 +283,26 @@ func (p *pipeline) published(t *task, err error) {
 			return
 		}
 		p.waiting(t, t.route.Retry.MaxBlocking)
+	case t.phase == copying && t.lane.ended:
+		p.copyStays(t)
 	default:
 		// Never dropped, never acknowledged: again, until it is confirmed.
 		p.degrade(p.letterTrouble(t), err)
 		t.tries++
 		p.postpone(t, publishBackoff(t.tries))
 	}
+}
+
+// copyStays gives up a copy that has not left when its lane ends. The failure
+// and its wait are written down; the message is not acknowledged, and its next
+// delivery sends the copy.
+func (p *pipeline) copyStays(t *task) {
+	if t.attempt != nil {
+		t.phase, p.ends = ending, append(p.ends, t)
+		return
+	}
+	p.leave(t)
+	p.drop(t)
 }
 
 // noted goes on after a letter's note is durable.

@@ -153,10 +153,12 @@ func (p *pipeline) endLane(l *lane, cancelAt time.Time) {
 		switch {
 		case t.lane != l:
 			p.repark(t)
-		case t.phase == lettering, t.phase == copying:
+		case t.phase == lettering:
 			// Its outcome is durable; its letter goes on being tried while
 			// the lane drains.
 			p.repark(t)
+		case t.phase == copying:
+			p.copyStays(t)
 		default:
 			p.drop(t)
 		}
