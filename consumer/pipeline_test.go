@@ -3,6 +3,7 @@ package consumer_test
 import (
 	"context"
 	"errors"
+	"strconv"
 	"testing"
 	"time"
 
@@ -215,6 +216,42 @@ func TestAHandlerIsCutShortBeforeItsLeaseEndsWhileTheStoreAnswersNothing(t *test
 		<-store.stuck
 		store.stuck <- false
 		pass(time.Minute)
+		r.wantUnsettled(0)
+		r.end()
+	})
+}
+
+func TestWhatWasHandedOverDoesNotStartWhileTheStoreFails(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.cfg.Workers = 2
+		var runs counter
+		started, finish := make(chan struct{}, 100), make(chan struct{})
+		r.run(consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
+			runs.add(o.No)
+			started <- struct{}{}
+			<-finish
+			return nil
+		}))
+		for i := range 20 {
+			r.send(orderJSON(strconv.Itoa(i), 1))
+		}
+		<-started
+		<-started
+		settle() // others are claimed, and wait for a worker
+		r.store.set(errDiskFull, false)
+		pass(11 * time.Second) // a renewal fails
+		close(finish)
+		pass(time.Minute)
+		if runs.total() != 2 {
+			t.Errorf("%d handlers ran, want the two that had started", runs.total())
+		}
+		r.wantUnsettled(20)
+		r.store.set(nil, false)
+		pass(time.Minute)
+		if runs.total() != 20 {
+			t.Errorf("%d runs, want 20", runs.total())
+		}
 		r.wantUnsettled(0)
 		r.end()
 	})
