@@ -11,11 +11,18 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-func TestARunOnARealKafkaKeepsEveryPromiseAndLeavesNoTopic(t *testing.T) {
+// realKafka is the addresses of the cluster that the tests run on.
+func realKafka(t *testing.T) string {
+	t.Helper()
 	addresses := os.Getenv("KAFKA_BROKERS")
 	if addresses == "" {
 		t.Fatal("KAFKA_BROKERS is not set: make test starts a Kafka and sets it")
 	}
+	return addresses
+}
+
+func TestARunOnARealKafkaKeepsEveryPromiseAndLeavesNoTopic(t *testing.T) {
+	addresses := realKafka(t)
 	keepsEveryPromise(t, "--kafka", addresses)
 
 	client, err := kgo.NewClient(kgo.SeedBrokers(strings.Split(addresses, ",")...))
@@ -33,3 +40,5 @@ func TestARunOnARealKafkaKeepsEveryPromiseAndLeavesNoTopic(t *testing.T) {
 		}
 	}
 }
+
+func TestSoakManySeedsOnARealKafkaKeepEveryPromise(t *testing.T) { soak(t, "--kafka", realKafka(t)) }
