@@ -14,6 +14,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/brokers/brokertest"
@@ -125,6 +126,7 @@ func (w *wire) Read(p []byte) (int, error) {
 // other is another client of the cluster.
 type other struct {
 	addrs  []string
+	opts   []kgo.Opt
 	client *kgo.Client
 	topics atomic.Int64
 }
@@ -133,14 +135,14 @@ func newOther(t testing.TB, addrs []string, opts ...kgo.Opt) *other {
 	t.Helper()
 	opts = append([]kgo.Opt{
 		kgo.SeedBrokers(addrs...), kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.MetadataMinAge(50 * time.Millisecond),
-		kgo.ProducerBatchCompression(kgo.NoCompression()),
+		kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.MaxVersions(kversion.V3_6_0()), // newer ones commit by topic id
 	}, opts...)
 	c, err := kgo.NewClient(opts...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	return &other{addrs: addrs, client: c}
+	return &other{addrs: addrs, opts: opts, client: c}
 }
 
 var started = time.Now().UnixNano() % 1e9
@@ -241,7 +243,14 @@ func (o *other) produce(t *testing.T, topic string, messages ...brokers.Outgoing
 		}
 		rs = append(rs, r)
 	}
-	if err := o.client.ProduceSync(t.Context(), rs...).FirstErr(); err != nil {
+	// A client of its own: one that knows a former topic of that name is slow
+	// to see the new one.
+	c, err := kgo.NewClient(o.opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if err := c.ProduceSync(t.Context(), rs...).FirstErr(); err != nil {
 		t.Fatalf("produce to %s: %v", topic, err)
 	}
 }

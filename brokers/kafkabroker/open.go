@@ -208,8 +208,8 @@ func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 	}
 	s.trouble = &trouble{events: s.events, tell: spec.Events.Degraded, open: map[string]string{}}
 	s.life, s.end = context.WithCancel(context.Background())
-	s.member = group.New(group.Config{
-		Cluster: b.cluster, Group: spec.Consumer, Instance: b.cfg.InstanceID, Topics: slices.Sorted(maps.Keys(reads)),
+	s.member = newMembership(group.Config{
+		Cluster: b.cluster, Group: spec.Consumer, Instance: b.cfg.InstanceID,
 		Session: b.cfg.SessionTimeout, Rebalance: b.cfg.RebalanceTimeout, Heartbeat: b.cfg.Heartbeat, Drain: spec.Drain,
 		Leads:    leads(spec.Consumer),
 		Assigned: s.assigned, Revoked: s.revoked, Lost: s.lost,
@@ -227,7 +227,7 @@ func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 			}
 			s.trouble.report("group members", fmt.Errorf("members of other software joined: %s", strings.Join(names, ", ")))
 		},
-	})
+	}, reads, b.cfg.AllowForeignMembers)
 	return s
 }
 
@@ -246,12 +246,21 @@ func leads(consumer string) func(string) string {
 // settled hears that a round or a heartbeat went well.
 func (s *source) settled() {
 	s.mu.Lock()
-	empty := len(s.lanes) == 0
+	s.inGroup = true
 	s.mu.Unlock()
-	if empty {
-		s.begun() // a member that there is nothing left for
-	}
+	s.begun()
 	s.trouble.over("group")
+}
+
+// begun lets Open return when the first round is over and the position of
+// every lane of it is committed.
+func (s *source) begun() {
+	s.mu.Lock()
+	ok := s.inGroup && !slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.life == opening && !l.placed })
+	s.mu.Unlock()
+	if ok {
+		s.once.Do(func() { close(s.joined) })
+	}
 }
 
 // start joins, and begins to work when that was answered.

@@ -30,10 +30,6 @@ func (s *source) assigned(claims []group.Claim) {
 	})
 }
 
-// begun lets Open return: the position of every lane of the first assignment
-// is committed by now.
-func (s *source) begun() { s.once.Do(func() { close(s.joined) }) }
-
 // newLane registers a lane that is opening; s.mu is held.
 func (s *source) newLane(c group.Claim) *lane {
 	l := &lane{claim: c, leader: -1, high: -1}
@@ -112,6 +108,9 @@ func (s *source) openOnce(ls []*lane) error {
 		if l := s.byClaim[c]; l != nil {
 			l.stored = p
 		}
+	}
+	for _, l := range ls {
+		l.placed = true
 	}
 	s.mu.Unlock()
 	s.events.Call(func() { s.announce(ls) })
@@ -253,7 +252,7 @@ func (s *source) begin(l *lane, g logs, first map[group.Claim]group.Position) {
 	} else {
 		s.known[p.Topic] = topic.ID
 	}
-	l.next, l.placed = offset, true
+	l.next = offset
 	l.track.Reset(offset)
 	l.Backlog = max(0, end-offset)
 	l.stored = at

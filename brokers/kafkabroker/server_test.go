@@ -24,3 +24,9 @@ func server(t testing.TB) []string {
 func TestConformanceOnAServer(t *testing.T) {
 	brokertest.Run(t, harness(t, server(t), 2*time.Second))
 }
+
+func TestScenariosOnAServer(t *testing.T) {
+	for name, f := range scenarios {
+		t.Run(name, func(t *testing.T) { f(t, newOther(t, server(t))) })
+	}
+}

@@ -22,7 +22,7 @@ type source struct {
 	cfg     Config
 	spec    brokers.Spec
 	reads   map[string]string // topics that are read → the user's topic
-	member  *group.Member
+	member  *membership
 	events  *serial.Queue // Assigned, Lost and Degraded, in order
 	trouble *trouble
 
@@ -45,7 +45,8 @@ type source struct {
 	mu      sync.Mutex
 	err     error // why Receive fails; nil while open
 	closing bool
-	lanes   []*lane // live, draining and opening ones
+	inGroup bool    // a round is over
+	lanes   []*lane // opening, live and draining ones
 	byClaim map[group.Claim]*lane
 	byLane  map[*brokers.Lane]*lane
 	turn    int
