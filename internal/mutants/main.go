@@ -3,9 +3,10 @@
 // names must fail on it. README.md there describes the format.
 //
 // The code under test carries no switches for this, and the work tree is not
-// touched: the changed files are written elsewhere and put over the originals
-// by the go command's -overlay, so that unchanged packages come from the build
-// cache. Child processes that a test builds see the mutant too.
+// touched: everything happens in a copy of it, as it was at the start. There
+// the changed files are put over the originals by the go command's -overlay, so
+// that unchanged packages are built once, and what a test builds to run as a
+// child process is the mutant too.
 //
 //	go run ./internal/mutants [NAME...]
 //
@@ -17,6 +18,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -50,20 +52,29 @@ func run(ctx context.Context, out io.Writer, dir string, names []string) error {
 		return err
 	}
 	defer os.RemoveAll(tmp) //nolint:errcheck // a folder left in the temporary one
+	// The overlay knows files by their real path, and a temporary folder may be
+	// a link.
+	if tmp, err = filepath.EvalSymlinks(tmp); err != nil {
+		return err
+	}
+	w := workplace{tree: filepath.Join(tmp, "tree")}
+	if err := snapshot(w.tree); err != nil {
+		return fmt.Errorf("copy of the work tree: %w", err)
+	}
 	// All are applied before the first runs: a mutant that no longer fits is
 	// known at once.
 	for _, m := range mutants {
-		if err := m.write(filepath.Join(tmp, m.name)); err != nil {
+		if err := m.write(w.tree, filepath.Join(tmp, m.name)); err != nil {
 			return err
 		}
 	}
-	if err := passUnchanged(ctx, out, mutants); err != nil {
+	if err := passUnchanged(ctx, out, w, mutants); err != nil {
 		return err
 	}
 	caught := 0
 	each(mutants, func(m *mutant) func() {
 		t := time.Now()
-		verdicts, ok := m.verdicts(ctx)
+		verdicts, ok := w.verdicts(ctx, m)
 		return func() {
 			word := "caught"
 			if ok {
@@ -79,6 +90,31 @@ func run(ctx context.Context, out io.Writer, dir string, names []string) error {
 		return fmt.Errorf("%d not caught: the tests they name promise nothing", len(mutants)-caught)
 	}
 	return nil
+}
+
+// snapshot copies the work tree, save its history and what was built.
+func snapshot(to string) error {
+	return filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && (d.Name() == ".git" || path == "bin" || path == filepath.Join("testdata", "bench")):
+			return filepath.SkipDir
+		case d.IsDir():
+			return os.MkdirAll(filepath.Join(to, path), 0o750)
+		case !d.Type().IsRegular():
+			return nil
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, path), text, info.Mode().Perm())
+	})
 }
 
 // load reads and sorts the mutants, and insists on every name asked for.
@@ -116,7 +152,7 @@ func load(dir string, names []string) ([]*mutant, error) {
 
 // passUnchanged runs every named test on the code as it is: a test that fails
 // anyway catches nothing.
-func passUnchanged(ctx context.Context, out io.Writer, mutants []*mutant) error {
+func passUnchanged(ctx context.Context, out io.Writer, w workplace, mutants []*mutant) error {
 	seen := map[string]bool{}
 	var checks []*mutant
 	for _, m := range mutants {
@@ -129,7 +165,7 @@ func passUnchanged(ctx context.Context, out io.Writer, mutants []*mutant) error 
 	}
 	var broken []string
 	each(checks, func(m *mutant) func() {
-		o := m.run(ctx, "")
+		o := w.run(ctx, m, "")
 		return func() {
 			if o != passed {
 				broken = append(broken, fmt.Sprintf("%s: %s", m.what(), o))

@@ -171,10 +171,11 @@ func occurrences(text, part string) (n int) {
 	}
 }
 
-// write puts the changed files and the overlay that names them into dir.
-func (m *mutant) write(dir string) error {
+// write puts the changed files of tree and the overlay that names them into
+// dir.
+func (m *mutant) write(tree, dir string) error {
 	changed, err := m.apply(func(file string) (string, error) {
-		b, err := os.ReadFile(file)
+		b, err := os.ReadFile(filepath.Join(tree, file))
 		return string(b), err
 	})
 	if err != nil {
@@ -185,15 +186,11 @@ func (m *mutant) write(dir string) error {
 	}
 	replace := map[string]string{}
 	for file, text := range changed {
-		abs, err := filepath.Abs(file)
-		if err != nil {
-			return err
-		}
 		to := filepath.Join(dir, strings.ReplaceAll(filepath.ToSlash(file), "/", "__"))
 		if err := os.WriteFile(to, []byte(text), 0o600); err != nil {
 			return err
 		}
-		replace[abs] = to
+		replace[filepath.Join(tree, file)] = to
 	}
 	b, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

@@ -28,11 +28,14 @@ const (
 // patience bounds one check; a test that hangs on a mutant has failed.
 const patience = 3 * time.Minute
 
+// workplace is the copy of the work tree that checks run in.
+type workplace struct{ tree string }
+
 // verdicts runs every check of m on the mutant, and says whether all caught it.
-func (m *mutant) verdicts(ctx context.Context) (said []string, all bool) {
+func (w workplace) verdicts(ctx context.Context, m *mutant) (said []string, all bool) {
 	all = true
 	for _, check := range m.checks() {
-		o := check.run(ctx, m.overlay)
+		o := w.run(ctx, check, m.overlay)
 		all = all && o == failed
 		said = append(said, fmt.Sprintf("%s %s", check.what(), o))
 	}
@@ -40,16 +43,17 @@ func (m *mutant) verdicts(ctx context.Context) (said []string, all bool) {
 }
 
 // run runs the single check m, on the code as it is when overlay is empty.
-func (m *mutant) run(ctx context.Context, overlay string) outcome {
+func (w workplace) run(ctx context.Context, m *mutant, overlay string) outcome {
 	if m.quickstart {
-		return runQuickstart(ctx, overlay)
+		return w.quickstart(ctx, overlay)
 	}
-	return runTest(ctx, overlay, m.tests[0])
+	return w.test(ctx, overlay, m.tests[0])
 }
 
 // command runs go with the overlay also for go commands that the test runs.
-func command(ctx context.Context, overlay string, args ...string) *exec.Cmd {
+func (w workplace) command(ctx context.Context, overlay string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Dir = w.tree
 	cmd.Env = os.Environ()
 	if overlay != "" {
 		cmd.Env = append(cmd.Env, "GOFLAGS="+strings.TrimSpace(os.Getenv("GOFLAGS")+" -overlay="+overlay))
@@ -59,9 +63,9 @@ func command(ctx context.Context, overlay string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func runTest(ctx context.Context, overlay string, t test) outcome {
+func (w workplace) test(ctx context.Context, overlay string, t test) outcome {
 	args := slices.Concat([]string{"test", "-json", "-count=1", "-timeout", patience.String(), "-run", "^" + t.name + "$"}, t.flags, []string{t.pkg})
-	cmd := command(ctx, overlay, args...)
+	cmd := w.command(ctx, overlay, args...)
 	out, err := cmd.Output()
 	return judge(out, err, t.name)
 }
@@ -90,15 +94,15 @@ func judge(out []byte, err error, name string) outcome {
 	return passed
 }
 
-// runQuickstart builds the quickstart and lets it judge itself.
-func runQuickstart(ctx context.Context, overlay string) outcome {
+// quickstart builds the quickstart and lets it judge itself.
+func (w workplace) quickstart(ctx context.Context, overlay string) outcome {
 	dir, err := os.MkdirTemp("", "mutants-quickstart")
 	if err != nil {
 		return notBuilt
 	}
 	defer os.RemoveAll(dir) //nolint:errcheck // a folder left in the temporary one
 	program := filepath.Join(dir, "quickstart")
-	if command(ctx, overlay, "build", "-o", program, "./examples/quickstart").Run() != nil {
+	if w.command(ctx, overlay, "build", "-o", program, "./examples/quickstart").Run() != nil {
 		return notBuilt
 	}
 	ctx, cancel := context.WithTimeout(ctx, patience)
