@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,9 +32,12 @@ type world struct {
 	broker  *membroker.Broker
 	store   *memstore.Store
 	breaker bool
-	calm    atomic.Bool
+	// poison: some messages kill their process; then nothing else does, so that
+	// every crash beside nothing else is theirs.
+	poison bool
 
 	mu     sync.Mutex
+	procs  []*simProcess
 	bad    []string
 	kinds  map[string]string // what each id does
 	booked map[string]int    // in the commit that completes the record
@@ -58,6 +62,7 @@ type simProcess struct {
 	stop   context.CancelFunc
 	ended  chan struct{}
 	killed chan struct{} // closed when it is dead: what it does then does not count
+	ending atomic.Bool   // somebody ends it
 
 	mu     sync.Mutex
 	source brokers.Source
@@ -165,9 +170,13 @@ func (s *simSource) Defer(ds []*brokers.Delivery, delay time.Duration) error {
 const simLease = 10 * time.Second
 
 func (w *world) begin() *simProcess {
-	p := &simProcess{w: w, ended: make(chan struct{}), killed: make(chan struct{}), rnd: rand.New(rand.NewPCG(w.rnd.Uint64(), 1))}
+	p := &simProcess{w: w, ended: make(chan struct{}), killed: make(chan struct{}), rnd: rand.New(rand.NewPCG(rand.Uint64(), 1))}
+	lone := 100
+	if w.poison {
+		lone = 3
+	}
 	route := consumer.JSON("order.create", job.ID, func(ctx context.Context, j job) error { return w.handle(ctx, p, j) })
-	route.Retry = consumer.Retry{MaxFailures: 4, Initial: time.Second, MaxLoneCrashes: 100, MaxBlocking: 10 * time.Second}
+	route.Retry = consumer.Retry{MaxFailures: 4, Initial: time.Second, MaxLoneCrashes: lone, MaxBlocking: 10 * time.Second}
 	route.Timeout = 2 * time.Minute
 	c, err := consumer.New(consumer.Config{
 		Name: durable, Broker: &simBroker{w.broker, p}, Topics: []string{topic}, StartFrom: consumer.Earliest,
@@ -198,14 +207,29 @@ func (w *world) begin() *simProcess {
 	return p
 }
 
-// kill is kill -9: whatever it still does has no effect.
-func (p *simProcess) kill() {
-	close(p.killed)
-	p.mu.Lock()
-	s := p.source
-	p.mu.Unlock()
-	if s != nil {
-		_ = s.Close(context.Background())
+// end ends a process in order or as kill -9 does, after which whatever it still
+// does has no effect, and starts another one in its place.
+func (p *simProcess) end(kill bool, pause time.Duration) {
+	if p.ending.Swap(true) {
+		return
+	}
+	p.halt(kill)
+	time.Sleep(pause)
+	next := p.w.begin()
+	p.w.mu.Lock()
+	defer p.w.mu.Unlock()
+	p.w.procs[slices.Index(p.w.procs, p)] = next
+}
+
+func (p *simProcess) halt(kill bool) {
+	if kill {
+		close(p.killed)
+		p.mu.Lock()
+		s := p.source
+		p.mu.Unlock()
+		if s != nil {
+			_ = s.Close(context.Background())
+		}
 	}
 	p.stop()
 	<-p.ended
@@ -251,6 +275,14 @@ func (w *world) handle(ctx context.Context, p *simProcess, j job) error {
 	switch kind {
 	case "slow":
 		takes = 2*simLease + takes
+	case "poison":
+		time.Sleep(200 * time.Millisecond)
+		go p.end(true, time.Second)
+		select {
+		case <-p.killed:
+		case <-ctx.Done():
+		}
+		return errSim
 	case "deaf": // to the end of its context
 		select {
 		case <-time.After(simLease + takes):
@@ -303,6 +335,9 @@ var simKinds = []string{
 
 func (w *world) produce() {
 	kind := simKinds[w.rnd.IntN(len(simKinds))]
+	if w.poison && w.rnd.IntN(20) == 0 {
+		kind = "poison"
+	}
 	id := fmt.Sprint(kind, "-", len(w.kinds))
 	w.mu.Lock()
 	w.kinds[id] = kind
@@ -329,19 +364,16 @@ func (w *world) produce() {
 }
 
 // trouble does one thing to a process or the broker.
-func (w *world) trouble(procs []*simProcess) {
-	i := w.rnd.IntN(len(procs))
-	p := procs[i]
+func (w *world) trouble() {
+	w.mu.Lock()
+	p := w.procs[w.rnd.IntN(len(w.procs))]
+	w.mu.Unlock()
 	to := w.broker.Destinations(durable, topic)
 	switch w.rnd.IntN(14) {
 	case 0, 1:
-		p.kill()
-		time.Sleep(upTo(w.rnd, 3*time.Second))
-		procs[i] = w.begin()
+		p.end(!w.poison, upTo(w.rnd, 3*time.Second))
 	case 2:
-		p.stop()
-		<-p.ended
-		procs[i] = w.begin()
+		p.end(false, 0)
 	case 3, 4, 5, 6:
 		p.mu.Lock()
 		p.mode = []storeMode{fails, loses, stuck}[w.rnd.IntN(3)]
@@ -377,16 +409,16 @@ func simulate(t *testing.T, seed uint64) (bad []string, begun int) {
 	synctest.Test(t, func(*testing.T) {
 		w := &world{
 			rnd: rand.New(rand.NewPCG(seed, 7)), broker: membroker.New(membroker.Config{Topics: map[string]int{topic: 3}}), store: memstore.New(),
-			breaker: seed%2 == 0, kinds: map[string]string{}, booked: map[string]int{}, dead: map[string]bool{},
+			breaker: seed%2 == 0, poison: seed%3 == 0, kinds: map[string]string{}, booked: map[string]int{}, dead: map[string]bool{},
 			fences: map[string]uint64{}, last: map[string]*simRun{}, failed: map[string]int{},
 		}
-		procs := []*simProcess{w.begin(), w.begin()}
+		w.procs = []*simProcess{w.begin(), w.begin()}
 		for range 25 {
 			for range w.rnd.IntN(5) {
 				w.produce()
 			}
 			time.Sleep(upTo(w.rnd, 5*time.Second))
-			w.trouble(procs)
+			w.trouble()
 		}
 		left := -1
 		for range 120 {
@@ -395,14 +427,15 @@ func simulate(t *testing.T, seed uint64) (bad []string, begun int) {
 				break
 			}
 		}
-		var status []string
-		for _, p := range procs {
-			status = append(status, fmt.Sprintf("%+v", p.c.Status()))
-			p.stop()
-			<-p.ended
+		time.Sleep(time.Minute) // who is being ended is replaced by now
+		status := ""
+		for _, p := range w.procs {
+			status += fmt.Sprintf("; %+v", p.c.Status())
+			p.ending.Store(true)
+			p.halt(false)
 		}
 		if left > 0 {
-			w.wrong("%d messages are never settled; %s", left, strings.Join(status, "; "))
+			w.wrong("%d messages are never settled%s", left, status)
 		}
 		w.check()
 		bad, begun = w.bad, w.begun
@@ -423,7 +456,7 @@ func (w *world) check() {
 		}
 		reasons[j.No][header(l, "dl-id")] = header(l, "dl-reason")
 	}
-	wants := map[string]string{"refuse": "terminal", "fail": "exhausted", "doubt": "in-doubt", "garbage": "decode", "conflict": "conflict"}
+	wants := map[string]string{"refuse": "terminal", "fail": "exhausted", "doubt": "in-doubt", "garbage": "decode", "conflict": "conflict", "poison": "crash-loop"}
 	for id, kind := range w.kinds {
 		want, letters := wants[kind], reasons[id]
 		books := 1
