@@ -58,6 +58,9 @@ func (b *broker) reach(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
+		if found := b.cluster.Diagnose(ctx, err); found != nil {
+			err = found
+		}
 		if fault := b.terminal("connect to Kafka", err); fault != nil {
 			return fault
 		}

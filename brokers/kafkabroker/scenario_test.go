@@ -34,6 +34,7 @@ var scenarios = map[string]func(*testing.T, *other){
 }
 
 func TestScenarios(t *testing.T) {
+	t.Parallel()
 	for name, f := range scenarios {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -284,7 +284,7 @@ func terminal(err error) bool {
 		}
 		return false
 	}
-	if errors.As(err, new(*NotKafkaError)) {
+	if errors.As(err, new(*NotKafkaError)) || errors.As(err, new(*MismatchError)) {
 		return true
 	}
 	var h *HandshakeError

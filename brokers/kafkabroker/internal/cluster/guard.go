@@ -80,6 +80,15 @@ func (g *guard) Write(p []byte) (int, error) {
 	return g.Conn.Write(p)
 }
 
+// explain tells a connection that was closed during authentication, which is
+// how some brokers refuse, from any other.
+func (g *guard) explain(err error) error {
+	if k := g.key(); (k == protocol.SaslHandshake || k == protocol.SaslAuthenticate) && hungUp(err) {
+		return &MismatchError{Addr: g.peer.addr, Wants: "closed the connection during SASL: user, password or mechanism are not accepted"}
+	}
+	return err
+}
+
 func (g *guard) key() protocol.ApiKey {
 	return protocol.ApiKey(binary.BigEndian.Uint16(g.head[4:]))
 }
@@ -89,7 +98,7 @@ func (g *guard) version() int16 { return int16(binary.BigEndian.Uint16(g.head[6:
 func (g *guard) Read(p []byte) (int, error) {
 	if len(g.ready) == 0 && g.pass == 0 {
 		if g.err == nil {
-			g.err = g.next()
+			g.err = g.explain(g.next())
 		}
 		if g.err != nil {
 			return 0, g.err
