@@ -66,10 +66,14 @@ type scratch struct {
 // keptHeld bounds what scratch keeps: a record is 0.7 KB here.
 const keptHeld = 1 << 10
 
-func (c *scratch) reset() {
-	if len(c.held) > keptHeld {
+// trim lets go of what a usual batch does not need.
+func (c *scratch) trim() {
+	if cap(c.held) > keptHeld {
 		*c = scratch{}
 	}
+}
+
+func (c *scratch) reset() {
 	clear(c.held)
 	c.held, c.moved = c.held[:0], c.moved[:0]
 	if c.byHash == nil {

@@ -40,6 +40,9 @@ func (s *Store) update(f func(*batch) error, works bool) error {
 	}
 	if err == nil {
 		s.install(b)
+	}
+	s.scratch.trim()
+	if err == nil {
 		return nil
 	}
 	s.dict.cut(words)
@@ -126,6 +129,11 @@ func (s *Store) failed(err error) error {
 	if metas, e := s.file.metas(); e == nil {
 		m := newest(&metas)
 		unchanged = m != nil && m.commit == s.commit
+	}
+	if tx, e := s.db.Begin(false); e != nil {
+		unchanged = false // such as when the file could not be mapped again
+	} else {
+		_ = tx.Rollback()
 	}
 	if !unchanged {
 		s.stale = err
