@@ -229,7 +229,8 @@ func (o *other) ends(t testing.TB, topic string, at int64) map[int32]int64 {
 
 func (o *other) produce(t *testing.T, topic string, messages ...brokers.Outgoing) {
 	t.Helper()
-	n := int32(len(o.ends(t, topic, -1)))
+	var n int32
+	eventually(t, "topic "+topic, func() bool { n = int32(len(o.ends(t, topic, -1))); return n > 0 })
 	var rs []*kgo.Record
 	for i, m := range messages {
 		r := &kgo.Record{Topic: topic, Key: m.Key, Value: m.Value, Partition: int32(i) % n}

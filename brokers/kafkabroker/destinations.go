@@ -1,6 +1,7 @@
 package kafkabroker
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -24,8 +25,9 @@ const (
 	// retention is that of topics that are made, where nothing longer is
 	// needed: letters are kept for a person to come back to.
 	retention = 14 * 24 * time.Hour
-	// creating bounds the making of topics.
-	creating = 15 * time.Second
+	// creating bounds the making of topics. It is less than a call's bound, so
+	// that the broker answers before it is given up.
+	creating = cluster.Short - time.Second
 
 	topicResource = 2 // of DescribeConfigs
 )
@@ -121,7 +123,12 @@ func (b *broker) create(ctx context.Context, spec brokers.Spec, topics, missing 
 			})
 		}
 	}
-	res, err := b.cluster.Controller(ctx, creating+cluster.Short, req)
+	// Any broker passes it on to the controller, save before Kafka 3; to reach
+	// two is harmless.
+	res, err := b.cluster.Any(ctx, req)
+	if err == nil && notController(res.(*createtopics.Response)) {
+		res, err = b.cluster.Controller(ctx, cluster.Short, req)
+	}
 	if err != nil {
 		return fmt.Errorf("create %s: %w", strings.Join(missing, ", "), err)
 	}
@@ -131,17 +138,14 @@ func (b *broker) create(ctx context.Context, spec brokers.Spec, topics, missing 
 		case kafka.NotController, kafka.RequestTimedOut:
 			return fmt.Errorf("create topic %q: %w", t.Name, code)
 		default:
-			return &brokers.StartError{What: fmt.Sprintf("create topic %q", t.Name), Wrong: cmpText(t.ErrorMessage, code.Title()), Err: code}
+			return &brokers.StartError{What: fmt.Sprintf("create topic %q", t.Name), Wrong: cmp.Or(t.ErrorMessage, code.Title()), Err: code}
 		}
 	}
 	return b.visible(ctx, missing)
 }
 
-func cmpText(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
+func notController(res *createtopics.Response) bool {
+	return slices.ContainsFunc(res.Topics, func(t createtopics.ResponseTopic) bool { return kafka.Error(t.ErrorCode) == kafka.NotController })
 }
 
 // visible waits until new topics have leaders: making them ends before all
