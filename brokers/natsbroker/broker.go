@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -50,6 +51,9 @@ type Broker struct {
 	js     jetstream.JetStream
 	api    string        // prefix of API subjects, with the dot at its end
 	slots  chan struct{} // bounds publishes without their PubAck
+	// up says that the connection stands, as far as we have heard. Asking nats.go
+	// waits for as long as it shakes hands with a server that is silent.
+	up atomic.Bool
 
 	mu      sync.Mutex
 	sources map[*source]bool

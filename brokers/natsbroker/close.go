@@ -59,7 +59,7 @@ func (s *source) giveBack(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	var err error
-	if s.b.nc.IsConnected() {
+	if s.b.up.Load() {
 		// The answer to the flush comes after all that was sent before it.
 		if err = s.b.nc.FlushWithContext(ctx); err == nil {
 			s.arrived(ctx)
@@ -83,7 +83,7 @@ func (s *source) giveBack(ctx context.Context) error {
 			}
 		}
 	}
-	if s.b.nc.IsConnected() && err == nil {
+	if s.b.up.Load() && err == nil {
 		err = s.b.nc.FlushWithContext(ctx)
 	}
 	for _, l := range s.lanes {

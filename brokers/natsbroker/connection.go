@@ -67,6 +67,7 @@ func (b *Broker) dial(ctx context.Context) error {
 			return classify(what, r.err)
 		}
 		b.nc = r.nc
+		b.up.Store(true)
 		return nil
 	case <-ctx.Done():
 		go func() {
@@ -89,12 +90,14 @@ func (b *Broker) follow(o *nats.Options) {
 		if err == nil {
 			err = nats.ErrDisconnected
 		}
+		b.up.Store(false)
 		b.each(func(s *source) { s.disconnected(err) })
 	}
 	o.ReconnectedCB = func(nc *nats.Conn) {
 		if reconnected != nil {
 			reconnected(nc)
 		}
+		b.up.Store(true)
 		b.each((*source).reconnected)
 	}
 	o.ClosedCB = func(nc *nats.Conn) {

@@ -245,3 +245,45 @@ func TestRequestsThatTheServerForgotAreRenewed(t *testing.T) {
 		srv.stop()
 	})
 }
+
+// An hour of quiet costs heartbeats and nothing else, also while the server
+// holds messages back since too many are deferred.
+func TestAnIdleSourceDoubtsNothing(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		srv := startInside(t, dir)
+		b := srv.connect(Config{Prefetch: 2})
+		spec := specOf("ORDERS")
+		spec.Unfinished.Messages = 1 // the durable is made for 30 messages
+		s := openSource(t, b, spec)
+		publishNumbers(t, b.js, "ORDERS", 0, 40)
+		for left := 30; left > 0; {
+			ds := receive(t, s, 1)
+			left -= len(ds)
+			if err := s.Defer(ds, 3*time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(time.Hour)
+		s.mu.Lock()
+		for _, l := range s.lanes {
+			if !l.examined.IsZero() {
+				t.Errorf("stream %s was doubted at %v", l.stream, l.examined)
+			}
+		}
+		s.mu.Unlock()
+		time.Sleep(3 * time.Hour)
+		seen := map[string]bool{}
+		for len(seen) < 40 {
+			ds := receive(t, s, 1)
+			for _, d := range ds {
+				seen[string(d.Value)] = true
+			}
+			if err := s.Ack(ds); err != nil {
+				t.Fatal(err)
+			}
+		}
+		closeAll(t, s, b)
+		srv.stop()
+	})
+}

@@ -76,7 +76,7 @@ func (l *lane) keepAlive(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tick++
-	if !l.s.b.nc.IsConnected() {
+	if !l.s.b.up.Load() {
 		return // they stay the oldest, and are told about after the reconnect
 	}
 	for n := 0; ; n++ {

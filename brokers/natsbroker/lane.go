@@ -92,7 +92,7 @@ type asking struct {
 // from here on. A batch of 0 is nothing.
 func (l *lane) ask() asking {
 	have := l.requested + len(l.queue) - l.head
-	if !l.open || have > l.want/2 || l.queuedBytes >= l.maxBytes {
+	if !l.open || !l.s.b.up.Load() || have > l.want/2 || l.queuedBytes >= l.maxBytes {
 		return asking{}
 	}
 	n := l.want - have

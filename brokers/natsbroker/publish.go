@@ -101,7 +101,7 @@ func (b *Broker) publish(ctx context.Context, messages []brokers.Outgoing, errs 
 // buffered for a later connection could be stored long after its caller gave up.
 func (b *Broker) send(ctx context.Context, l *letter) {
 	l.future = nil
-	if !b.nc.IsConnected() {
+	if !b.up.Load() {
 		return
 	}
 	select {

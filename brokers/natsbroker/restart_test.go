@@ -280,3 +280,49 @@ func TestAMessageLargerThanARequestStillComes(t *testing.T) {
 	}
 	receive(t, s, 5)
 }
+
+// A server that takes connections and says nothing: nats.go waits for it with
+// its lock held, and Receive must end with its context all the same.
+func TestReceiveEndsInTimeWhileTheServerIsSilent(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	js := operator(t, url)
+	g := newGate()
+	b := connect(t, Config{URL: url, Create: true, AckWait: 200 * time.Millisecond, Options: []nats.Option{
+		nats.SetCustomDialer(g), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.Timeout(3 * time.Second),
+	}})
+	gone := make(chan struct{}, 10)
+	spec := specOf("ORDERS")
+	spec.Events.Degraded = func(_ string, err error) {
+		if err != nil {
+			gone <- struct{}{}
+		}
+	}
+	s := openSource(t, b, spec)
+	publishNumbers(t, js, "ORDERS", 0, 10)
+	receive(t, s, 5)
+	g.shut()
+	g.mu.Lock()
+	g.cut()
+	g.mu.Unlock()
+	<-gone
+	for range 5 {
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		began := time.Now()
+		for ctx.Err() == nil {
+			if _, err := s.Receive(ctx, brokers.Limit{Messages: 1, Bytes: 1}); err != nil && !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatal(err)
+			}
+		}
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+		cancel()
+	}
+	g.open()
+	publishNumbers(t, js, "ORDERS", 10, 11)
+	for {
+		if d := receive(t, s, 1)[0]; string(d.Value) == "10" {
+			return
+		}
+	}
+}

@@ -209,7 +209,7 @@ func (g *gate) Dial(network, address string) (net.Conn, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.conns = append(g.conns, c)
-	return &gated{c, g}, nil
+	return &gated{Conn: c, g: g}, nil
 }
 
 func (g *gate) shut() {
@@ -235,11 +235,23 @@ func (g *gate) cut() {
 
 type gated struct {
 	net.Conn
-	g *gate
+	g        *gate
+	mu       sync.Mutex
+	deadline time.Time
+}
+
+func (c *gated) SetDeadline(t time.Time) error {
+	c.mu.Lock()
+	c.deadline = t
+	c.mu.Unlock()
+	return c.Conn.SetDeadline(t)
 }
 
 func (c *gated) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	if err != nil {
+		return n, err
+	}
 	c.g.mu.Lock()
 	wait := c.g.closed
 	c.g.mu.Unlock()
@@ -248,6 +260,19 @@ func (c *gated) Read(p []byte) (int, error) {
 		return n, err
 	default:
 	}
-	<-wait
-	return 0, net.ErrClosed
+	c.mu.Lock()
+	deadline := c.deadline
+	c.mu.Unlock()
+	if deadline.IsZero() {
+		<-wait
+		return 0, net.ErrClosed
+	}
+	late := time.NewTimer(time.Until(deadline))
+	defer late.Stop()
+	select {
+	case <-wait:
+		return 0, net.ErrClosed
+	case <-late.C:
+		return 0, os.ErrDeadlineExceeded
+	}
 }

@@ -16,7 +16,9 @@ func (s *source) of(d *brokers.Delivery) (*held, bool) {
 
 // Ack implements [brokers.Source]. It sends one short message for each and
 // waits for nothing: while the connection is broken they are kept, up to the
-// size of nats.go's reconnect buffer (8 MiB by default, some 80,000 acks). A
+// size of nats.go's reconnect buffer (8 MiB by default, some 80,000 acks). The
+// call blocks while nats.go shakes hands with a server that is silent, for its
+// connect timeout of 5 s at most. A
 // server that is killed forgets about the last 100 ms of acks and delivers
 // those messages again.
 func (s *source) Ack(deliveries []*brokers.Delivery) error {

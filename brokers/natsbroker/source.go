@@ -97,7 +97,7 @@ func (s *source) tickAlong() {
 		case now := <-ticker.C:
 			for _, l := range s.lanes {
 				l.keepAlive(now)
-				if s.b.nc.IsConnected() {
+				if s.b.up.Load() {
 					l.watch(now)
 				}
 			}
