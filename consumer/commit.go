@@ -214,11 +214,15 @@ func (p *pipeline) storeFailed(err error) {
 
 // retract takes back what was handed to the workers and not started.
 func (p *pipeline) retract() {
-	back := p.work.retract()
-	for _, t := range back {
+	back := filter(p.work.retract(), func(t *task) bool {
 		t.phase = ready
 		p.breaker.record(t.epoch, t.hash, 0, provesNothing, p.now)
-	}
+		if t != p.alone {
+			return true
+		}
+		p.aloneMarked = true // its mark is kept: it is still the next
+		return false
+	})
 	p.readied = append(back, p.readied...)
 	p.handed = 0
 }

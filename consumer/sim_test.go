@@ -32,8 +32,8 @@ type world struct {
 	broker  *membroker.Broker
 	store   *memstore.Store
 	breaker bool
-	// poison: some messages kill their process; then nothing else does, so that
-	// every crash beside nothing else is theirs.
+	// poison: some messages kill their process; then nothing else does, and no
+	// lease is lost, so that every crash beside nothing else is theirs.
 	poison bool
 
 	mu     sync.Mutex
@@ -335,7 +335,7 @@ var simKinds = []string{
 
 func (w *world) produce() {
 	kind := simKinds[w.rnd.IntN(len(simKinds))]
-	if w.poison && w.rnd.IntN(20) == 0 {
+	if w.poison && (kind == "deaf" || w.rnd.IntN(20) == 0) {
 		kind = "poison"
 	}
 	id := fmt.Sprint(kind, "-", len(w.kinds))
@@ -378,9 +378,11 @@ func (w *world) trouble() {
 		p.mu.Lock()
 		p.mode = []storeMode{fails, loses, stuck}[w.rnd.IntN(3)]
 		p.mu.Unlock()
-		for range 1 + w.rnd.IntN(2) {
-			time.Sleep(upTo(w.rnd, simLease))
+		away := 2 * simLease
+		if w.poison {
+			away = simLease / 4
 		}
+		time.Sleep(upTo(w.rnd, away))
 		p.mu.Lock()
 		p.mode = works
 		p.mu.Unlock()
