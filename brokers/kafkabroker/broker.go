@@ -55,6 +55,9 @@ func (b *broker) reach(ctx context.Context) error {
 	var last error
 	for pause := 50 * time.Millisecond; ; pause = min(2*pause, time.Second) {
 		_, err := b.cluster.Metadata(ctx, nil)
+		if old := b.cluster.TooOld(); old != "" {
+			return &brokers.StartError{What: "connect to Kafka", Wrong: old, Mend: "Kafka 2.4 or newer is needed"}
+		}
 		if err == nil {
 			return nil
 		}

@@ -59,6 +59,11 @@ type Config struct {
 	// Heartbeat is how often a member shows that it lives, and so how fast it
 	// hears of a rebalance. Default a tenth of SessionTimeout.
 	Heartbeat time.Duration
+	// Healthy, where not nil, is asked before each heartbeat. An error ends the
+	// membership, so that others get the partitions of a process that hangs
+	// although its heartbeats go on; Receive then returns a StartError. It must
+	// not block.
+	Healthy func() error
 	// CommitInterval is how often positions are committed. Default 1 s: after
 	// a crash at most that much is delivered again, and answered from the
 	// records, at one small request a second. At least 10 ms.

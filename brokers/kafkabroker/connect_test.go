@@ -20,6 +20,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
 	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/brokers/kafkabroker"
@@ -179,5 +180,27 @@ func TestAWrongSpecReportsAllItsFaults(t *testing.T) {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
+	}
+}
+
+func TestAClusterThatIsTooOldIsAStartError(t *testing.T) {
+	for version, ok := range map[*kversion.Versions]bool{kversion.V2_2_0(): false, kversion.V2_4_0(): true} {
+		c := fake(t, kfake.MaxVersions(version))
+		b, err := kafkabroker.Connect(t.Context(), quick(c.ListenAddrs()...))
+		var fault *brokers.StartError
+		if ok != (err == nil) || !ok && (!errors.As(err, &fault) || !strings.Contains(err.Error(), "2.4")) {
+			t.Fatalf("%v: error %v", version, err)
+		}
+		if !ok {
+			continue
+		}
+		defer b.Close()
+		// Topic ids came later: topics are read by name.
+		publish(t, b, "orders", 20)
+		r := open(t, b, spec())
+		if d := r.take(20)[0]; d.Lane.Source != "orders" {
+			t.Errorf("source %q", d.Lane.Source)
+		}
+		r.close()
 	}
 }

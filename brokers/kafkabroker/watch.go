@@ -16,6 +16,9 @@ import (
 // finds it old.
 const leastPause = 100 * time.Millisecond
 
+// failedPause is after a look that nobody answered.
+const failedPause = 500 * time.Millisecond
+
 // watch keeps the metadata as new as the cluster: leaders that moved, new
 // partitions, topics that came, went, or were made again.
 func (s *source) watch() {
@@ -28,25 +31,30 @@ func (s *source) watch() {
 		case <-tick.C:
 		case <-s.stale:
 		}
-		s.look()
+		pause := leastPause
+		if !s.look() {
+			pause = failedPause
+			nudge(s.stale)
+		}
 		select {
 		case <-s.life.Done():
 			return
-		case <-time.After(leastPause):
+		case <-time.After(pause):
 		}
 	}
 }
 
-func (s *source) look() {
+func (s *source) look() bool {
 	view, err := s.b.cluster.Metadata(s.life, slices.Sorted(maps.Keys(s.reads)))
 	if err != nil {
 		if s.life.Err() == nil {
 			s.trouble.report("metadata", err)
 		}
-		return
+		return false
 	}
 	s.trouble.over("metadata")
 	s.heard(view.Topics)
+	return true
 }
 
 // heard takes in what the topics are now.

@@ -164,6 +164,28 @@ func (c *Cluster) Metadata(ctx context.Context, topics []string) (View, error) {
 	return v, nil
 }
 
+// needs are the versions of calls that this adapter writes itself, all of Kafka
+// 2.4.
+var needs = map[protocol.ApiKey]int16{
+	protocol.Produce: 8, protocol.Fetch: 11, protocol.Metadata: metadataPlain, protocol.Heartbeat: 3, protocol.LeaveGroup: 3,
+}
+
+// TooOld names a broker that lacks a call which is needed, or "".
+func (c *Cluster) TooOld() string {
+	for _, p := range c.order() {
+		offers := p.offers.Load()
+		if offers == nil {
+			continue
+		}
+		for key, version := range needs {
+			if have := (*offers)[key]; have < version {
+				return fmt.Sprintf("%s has %v up to version %d, and version %d is needed", p.addr, key, have, version)
+			}
+		}
+	}
+	return ""
+}
+
 // Coordinator asks which broker keeps a group.
 func (c *Cluster) Coordinator(ctx context.Context, group string) (int32, error) {
 	return c.coordinator(ctx, group)

@@ -1,0 +1,67 @@
+package kafkabroker
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
+)
+
+// commit stores the positions of lanes that moved since the last time.
+func (s *source) commit(ctx context.Context, ls []*lane) error {
+	want := map[group.Claim]group.Position{}
+	by := map[group.Claim]*lane{}
+	s.mu.Lock()
+	for _, l := range ls {
+		if !l.placed || l.life == ended || l.held || l.leader < 0 && l.fails > 0 {
+			// Of a partition that cannot be read it is not certain that it is
+			// still the one that the position counts in.
+			continue
+		}
+		p := group.Position{Offset: l.track.Next(), Text: s.note(l)}
+		if p == l.stored && !l.force || p.Offset < l.stored.Offset {
+			continue
+		}
+		want[l.claim], by[l.claim] = p, l
+	}
+	s.mu.Unlock()
+	if len(want) == 0 {
+		return nil
+	}
+	err := s.member.Commit(ctx, want)
+	if err != nil && !errors.Is(err, group.ErrNotOwned) {
+		return err
+	}
+	s.mu.Lock()
+	for c, p := range want {
+		by[c].stored, by[c].force = p, false
+	}
+	s.mu.Unlock()
+	return err
+}
+
+// saving commits at the interval.
+func (s *source) saving() {
+	tick := time.NewTicker(s.cfg.CommitInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-s.life.Done():
+			return
+		case <-tick.C:
+		case <-s.save:
+		}
+		ctx, cancel := context.WithTimeout(s.life, cluster.Short)
+		err := s.commit(ctx, s.all())
+		cancel()
+		switch {
+		case s.life.Err() != nil:
+		case err == nil || errors.Is(err, group.ErrNotOwned):
+			s.trouble.over("commit")
+		default:
+			s.trouble.report("commit", err)
+		}
+	}
+}
