@@ -196,6 +196,9 @@ func (b *kafka) positions(ctx context.Context, topic string, count int) (map[int
 	if err != nil {
 		return nil, err
 	}
+	if answer.ErrorCode == kerr.GroupIDNotFound.Code {
+		return positions, nil // the consumer has not been there yet
+	}
 	if err := kerr.ErrorForCode(answer.ErrorCode); err != nil {
 		return nil, fmt.Errorf("positions of %s: %w", b.names.Name, err)
 	}

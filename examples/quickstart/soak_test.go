@@ -19,7 +19,7 @@ func soak(t *testing.T, args ...string) {
 	}
 	for seed := 1; seed <= seeds; seed++ {
 		cmd, temporary := program(t, append([]string{"--messages", messages, "--kills", kills, "--seed", strconv.Itoa(seed), "--json"}, args...)...)
-		out, err := cmd.Output()
+		out, err := cmd.CombinedOutput()
 		t.Logf("seed %d: %s", seed, out)
 		if err != nil {
 			t.Errorf("seed %d: %v", seed, err)
