@@ -231,18 +231,14 @@ func (o *other) produce(t *testing.T, topic string, messages ...brokers.Outgoing
 	t.Helper()
 	var n int32
 	eventually(t, "topic "+topic, func() bool { n = int32(len(o.ends(t, topic, -1))); return n > 0 })
-	var rs []*kgo.Record
+	rs := recordsOf(topic, messages)
 	for i, m := range messages {
-		r := &kgo.Record{Topic: topic, Key: m.Key, Value: m.Value, Partition: int32(i) % n}
-		if m.Partition != nil {
-			r.Partition = *m.Partition
-		} else if m.Key != nil {
-			r.Partition = int32(len(m.Key)+int(m.Key[len(m.Key)-1])) % n
+		if m.Partition == nil {
+			rs[i].Partition = int32(i) % n
+			if len(m.Key) > 0 {
+				rs[i].Partition = int32(len(m.Key)+int(m.Key[len(m.Key)-1])) % n
+			}
 		}
-		for _, h := range m.Headers {
-			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
-		}
-		rs = append(rs, r)
 	}
 	// A client of its own: one that knows a former topic of that name is slow
 	// to see the new one.
@@ -254,6 +250,20 @@ func (o *other) produce(t *testing.T, topic string, messages ...brokers.Outgoing
 	if err := c.ProduceSync(t.Context(), rs...).FirstErr(); err != nil {
 		t.Fatalf("produce to %s: %v", topic, err)
 	}
+}
+
+func recordsOf(topic string, messages []brokers.Outgoing) (rs []*kgo.Record) {
+	for _, m := range messages {
+		r := &kgo.Record{Topic: topic, Key: m.Key, Value: m.Value}
+		if m.Partition != nil {
+			r.Partition = *m.Partition
+		}
+		for _, h := range m.Headers {
+			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Key, Value: h.Value})
+		}
+		rs = append(rs, r)
+	}
+	return rs
 }
 
 // stored reads all of a topic.
