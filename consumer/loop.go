@@ -149,6 +149,9 @@ func (p *pipeline) gather() {
 		select {
 		case <-p.wake:
 		case <-p.timer.C:
+			if p.handed > 0 {
+				p.work.help()
+			}
 		case <-p.hard.Done():
 			p.stopped = true
 			return

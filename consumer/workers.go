@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"errors"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -21,8 +22,12 @@ type workers struct {
 	done    []*task
 	current []*task // by worker, nil when idle
 	busy    int
+	average time.Duration // of how long handlers ran lately
 	closed  bool
 }
+
+// quick handlers take less than it costs to wake a goroutine for each.
+const quick = 50 * time.Microsecond
 
 func newWorkers(run func(*task), wake func()) *workers {
 	w := &workers{run: run, wake: wake}
@@ -73,6 +78,7 @@ func (w *workers) exchange(i int, finished *task) *task {
 		w.done = append(w.done, finished)
 		w.current[i] = nil
 		w.busy--
+		w.average += (finished.ran - w.average) / 16
 		// While more is handed over and handlers are quick, the loop takes the
 		// finished ones by itself within a millisecond: a wake for each would
 		// cost a commit for each.
@@ -102,13 +108,22 @@ func (w *workers) exchange(i int, finished *task) *task {
 func (w *workers) hand(tasks []*task) {
 	w.mu.Lock()
 	w.queue = append(w.queue, tasks...)
+	few := w.average < quick
 	w.mu.Unlock()
-	if len(tasks) == 1 {
-		w.arrived.Signal()
-	} else {
+	if !few {
 		w.arrived.Broadcast()
+		return
+	}
+	// A few workers are through with quick handlers before the others are
+	// awake. Where one of them meets a slow handler after all, help wakes the
+	// others.
+	for range min(len(tasks), runtime.GOMAXPROCS(0)) {
+		w.arrived.Signal()
 	}
 }
+
+// help wakes all workers where something has been waiting since the last look.
+func (w *workers) help() { w.arrived.Broadcast() }
 
 // retract takes back what has not been started.
 func (w *workers) retract() []*task {
