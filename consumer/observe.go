@@ -119,11 +119,13 @@ func (p *pipeline) restore(what string) {
 
 // poll is how long to wait for a key that another owner has: not longer than
 // its lease, often enough that its end is soon seen, jittered so that many
-// that wait for one do not ask at once.
+// that wait for one do not ask at once. It asks next after the end when that is
+// nearer than a millisecond: halving what is left would ask for ever under a
+// clock that stands still meanwhile, as in a user's synctest.
 func (p *pipeline) poll(left time.Duration) time.Duration {
 	wait := min(p.cfg.Lease/3, 5*time.Second)
 	if left > 0 {
 		wait = min(wait, left)
 	}
-	return wait/2 + rand.N(wait/2+1)
+	return max(wait/2+rand.N(wait/2+1), time.Millisecond)
 }

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/brokers/membroker"
@@ -33,5 +34,16 @@ func TestALateBatchOfAnEndedLaneLeavesTheOrderAlone(t *testing.T) {
 	}
 	if first[0].next != &second[0] {
 		t.Error("the second is behind nothing")
+	}
+}
+
+func TestWaitingForABusyKeyIsNeverWithoutAPause(t *testing.T) {
+	p, _ := pipelineOfOneWorker(t)
+	for _, left := range []time.Duration{0, 1, 2, time.Microsecond, time.Millisecond, time.Second, time.Hour} {
+		for range 100 {
+			if wait := p.poll(left); wait < time.Millisecond || wait > 5*time.Second {
+				t.Errorf("asks again after %v with %v left", wait, left)
+			}
+		}
 	}
 }
