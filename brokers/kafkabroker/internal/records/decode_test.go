@@ -37,7 +37,7 @@ func expect(t *testing.T, s Set, next int64, want ...int64) {
 func TestWhatIsWrittenIsReadAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		bytes := rapid.OneOf(rapid.Just([]byte(nil)), rapid.SliceOfN(rapid.Byte(), 0, 300))
-		n := rapid.IntRange(1, 600).Draw(t, "messages")
+		n := rapid.IntRange(1, 300).Draw(t, "messages")
 		one := func(t *rapid.T) *brokers.Outgoing {
 			m := &brokers.Outgoing{Key: bytes.Draw(t, "key"), Value: bytes.Draw(t, "value")}
 			for range rapid.IntRange(0, 3).Draw(t, "headers") {

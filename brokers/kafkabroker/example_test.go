@@ -1,0 +1,67 @@
+package kafkabroker_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/kafkabroker"
+)
+
+// A consumer does this by itself: it needs only what Connect returns.
+func ExampleConnect() {
+	cluster, err := kfake.NewCluster(kfake.SeedTopics(1, "orders"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cluster.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+
+	broker, err := kafkabroker.Connect(ctx, kafkabroker.Config{Brokers: cluster.ListenAddrs(), Create: true})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+	for _, err := range broker.Publish(ctx, []brokers.Outgoing{{Topic: "orders", Key: []byte("42"), Value: []byte("created")}}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+	}
+
+	source, err := broker.Open(ctx, brokers.Spec{
+		Consumer: "billing", Topics: []string{"orders"}, StartFrom: brokers.Start{Kind: brokers.StartEarliest},
+		Unfinished: brokers.Limit{Messages: 1000, Bytes: 64 << 20}, LongestWait: time.Hour,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	deliveries, err := source.Receive(ctx, brokers.Limit{Messages: 100, Bytes: 1 << 20})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, d := range deliveries {
+		fmt.Printf("%s/%d at %d: %s %s\n", d.Lane.Topic, d.Lane.Partition, d.Offset, d.Key, d.Value)
+	}
+	if err := source.Ack(deliveries); err != nil {
+		log.Fatal(err)
+	}
+	if err := source.Close(ctx); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(broker.Destinations("billing", "orders").DeadLetter)
+	// Output:
+	// orders/0 at 0: 42 created
+	// orders.billing.dlq
+}
+
+// Taking over from another group begins where that one stands.
+func ExampleCommittedBy() {
+	start := kafkabroker.CommittedBy("billing-old")
+	fmt.Println(start)
+	// Output: position of billing-old
+}
