@@ -1,0 +1,184 @@
+package kafkabroker_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/onceward/onceward/brokers"
+)
+
+// ledger remembers which messages somebody has acknowledged, and who works on
+// which partition.
+type ledger struct {
+	t *testing.T
+
+	mu     sync.Mutex
+	acked  map[string]bool
+	owners map[int32]*brokers.Lane
+	double []string
+}
+
+// begin notes the owner of a partition, and that there was no other.
+func (l *ledger) begin(ls []*brokers.Lane) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lane := range ls {
+		if lane.Retry {
+			continue
+		}
+		if l.owners[lane.Partition] != nil {
+			l.double = append(l.double, fmt.Sprint("partition ", lane.Partition))
+		}
+		l.owners[lane.Partition] = lane
+	}
+}
+
+func (l *ledger) end(ls []*brokers.Lane) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, lane := range ls {
+		if l.owners[lane.Partition] == lane {
+			l.owners[lane.Partition] = nil
+		}
+	}
+}
+
+// visitor is a member that comes and goes. It acknowledges in any order, puts
+// some off and forgets some, as crashing handlers do.
+type visitor struct {
+	b    brokers.Broker
+	s    brokers.Source
+	line *line
+	l    *ledger
+	mine map[*brokers.Lane]bool
+	mu   sync.Mutex
+	done chan struct{}
+}
+
+func visit(t *testing.T, addrs []string, l *ledger, faithful bool) *visitor {
+	t.Helper()
+	v := &visitor{l: l, line: &line{}, mine: map[*brokers.Lane]bool{}, done: make(chan struct{})}
+	cfg := quick(addrs...)
+	cfg.Dial, cfg.SessionTimeout = v.line.dial, time.Second
+	v.b = connect(t, cfg)
+	sp := spec()
+	own := func(ls []*brokers.Lane, on bool) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		for _, lane := range ls {
+			if on {
+				v.mine[lane] = true
+			} else {
+				delete(v.mine, lane)
+			}
+		}
+	}
+	sp.Events.Assigned = func(ls []*brokers.Lane) error { own(ls, true); l.begin(ls); return nil }
+	sp.Events.Revoked = func(_ context.Context, ls []*brokers.Lane) {
+		time.Sleep(time.Duration(rand.IntN(30)) * time.Millisecond)
+		own(ls, false)
+		l.end(ls)
+	}
+	sp.Events.Lost = func(ls []*brokers.Lane, _ error) { own(ls, false); l.end(ls) }
+	var err error
+	if v.s, err = v.b.Open(t.Context(), sp); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(v.done)
+		for {
+			ds, err := v.s.Receive(context.Background(), brokers.Limit{Messages: 50, Bytes: 1 << 20})
+			if err != nil {
+				return
+			}
+			rand.Shuffle(len(ds), func(i, j int) { ds[i], ds[j] = ds[j], ds[i] })
+			for _, d := range ds {
+				switch n := rand.IntN(10); {
+				case n == 0:
+					_ = v.s.Defer([]*brokers.Delivery{d}, time.Duration(rand.IntN(100))*time.Millisecond)
+				case n == 1 && !faithful:
+					// Never settled: the next owner gets it.
+				default:
+					if v.s.Ack([]*brokers.Delivery{d}) == nil {
+						l.mu.Lock()
+						l.acked[string(d.Value)] = true
+						l.mu.Unlock()
+					}
+				}
+			}
+		}
+	}()
+	return v
+}
+
+func (v *visitor) leave(crash bool) {
+	if crash {
+		// What it owned is over from the moment on in which it can send nothing.
+		v.line.cut()
+		v.b.Close()
+	}
+	v.mu.Lock()
+	var ls []*brokers.Lane
+	for lane := range v.mine {
+		ls = append(ls, lane)
+	}
+	v.mu.Unlock()
+	v.l.end(ls)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	_ = v.s.Close(ctx)
+	<-v.done
+	v.b.Close()
+}
+
+// A position that passed something open would lose it: nobody would get it
+// again.
+func TestNothingIsLostWhileMembersComeAndGo(t *testing.T) {
+	t.Parallel()
+	const n = 6000
+	c := fake(t, kfake.SeedTopics(12, "orders"))
+	l := &ledger{t: t, acked: map[string]bool{}, owners: map[int32]*brokers.Lane{}}
+	b := connect(t, quick(c.ListenAddrs()...))
+	var producing sync.WaitGroup
+	producing.Go(func() {
+		for i := range 60 {
+			ms := make([]brokers.Outgoing, n/60)
+			for j := range ms {
+				v := fmt.Append(nil, i*len(ms)+j)
+				ms[j] = brokers.Outgoing{Topic: "orders", Key: v, Value: v}
+			}
+			for _, err := range b.Publish(context.Background(), ms) {
+				if err != nil {
+					t.Error(err)
+				}
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	var here []*visitor
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond) {
+		if len(here) < 2 || len(here) < 4 && rand.IntN(2) == 0 {
+			here = append(here, visit(t, c.ListenAddrs(), l, false))
+			continue
+		}
+		i := rand.IntN(len(here))
+		here[i].leave(rand.IntN(3) == 0)
+		here = append(here[:i], here[i+1:]...)
+	}
+	for _, v := range here {
+		v.leave(false)
+	}
+	producing.Wait()
+	last := visit(t, c.ListenAddrs(), l, true)
+	eventually(t, "everything is acknowledged", func() bool { l.mu.Lock(); defer l.mu.Unlock(); return len(l.acked) == n })
+	last.leave(false)
+	if len(l.double) > 0 {
+		t.Errorf("two owners at a time: %v", l.double)
+	}
+}
