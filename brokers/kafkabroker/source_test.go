@@ -2,7 +2,11 @@ package kafkabroker_test
 
 import (
 	"bytes"
+	"errors"
 	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/brokers"
 )
@@ -52,4 +56,29 @@ func TestARestartGoesOnWhereAcknowledgedWithoutAGap(t *testing.T) {
 			t.Fatalf("partition %d begins again at %d", d.Lane.Partition, d.Offset)
 		}
 	}
+}
+
+// A process that was stopped for longer than its session must not begin on
+// what it had read before: somebody else may own the partition by now.
+func TestNothingBeginsWithoutALease(t *testing.T) {
+	t.Parallel()
+	c := fake(t)
+	cfg := quick(c.ListenAddrs()...)
+	cfg.SessionTimeout = time.Second
+	r := open(t, connect(t, cfg), spec())
+	silent := make(chan struct{})
+	c.ControlKey(12, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		select {
+		case <-silent:
+			return nil, nil, false
+		default:
+			return nil, errors.New("cut"), true
+		}
+	})
+	time.Sleep(1200 * time.Millisecond)
+	publish(t, connect(t, quick(c.ListenAddrs()...)), "orders", 20)
+	r.none(500 * time.Millisecond)
+	close(silent)
+	r.take(20)
 }
