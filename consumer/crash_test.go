@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 
@@ -333,9 +334,10 @@ func TestSoakAServerThatIsKilledInTheMiddleLosesNothing(t *testing.T) {
 	c := r.config()
 	c.Workers, c.Hold = 4, 100*time.Millisecond
 	p := start(t, "consumer", c)
-	stopped := make(chan struct{})
+	stopped, begun := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(stopped)
+		<-begun
 		down := time.Duration(full(10)) * time.Second
 		for range 3 {
 			time.Sleep(100 * time.Millisecond)
@@ -349,7 +351,12 @@ func TestSoakAServerThatIsKilledInTheMiddleLosesNothing(t *testing.T) {
 		}
 		_ = p.cmd.Process.Signal(terminate)
 	}()
-	p.wait(r.see)
+	var once sync.Once
+	p.wait(func(words []string) {
+		once.Do(func() { close(begun) })
+		r.see(words)
+	})
+	once.Do(func() { close(begun) })
 	<-stopped
 	if p.err != nil {
 		t.Errorf("the consumer ended with %v", p.err)
