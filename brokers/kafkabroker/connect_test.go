@@ -158,8 +158,7 @@ func TestNobodyThereIsATransientErrorWithinItsBound(t *testing.T) {
 
 func TestAWrongConfigurationReportsAllItsFaults(t *testing.T) {
 	_, err := kafkabroker.Connect(t.Context(), kafkabroker.Config{Brokers: []string{"nohost"}, SessionTimeout: time.Millisecond, OnGap: 9})
-	var fault *brokers.StartError
-	if !errors.As(err, &fault) {
+	if _, ok := errors.AsType[*brokers.StartError](err); !ok {
 		t.Fatalf("error %v", err)
 	}
 	for _, want := range []string{"nohost", "SessionTimeout", "OnGap"} {
@@ -172,8 +171,7 @@ func TestAWrongConfigurationReportsAllItsFaults(t *testing.T) {
 func TestAWrongSpecReportsAllItsFaults(t *testing.T) {
 	b := connect(t, quick(fake(t).ListenAddrs()...))
 	_, err := b.Open(t.Context(), brokers.Spec{Consumer: "a b", Topics: []string{"x", "x", "no/name"}})
-	var fault *brokers.StartError
-	if !errors.As(err, &fault) {
+	if _, ok := errors.AsType[*brokers.StartError](err); !ok {
 		t.Fatalf("error %v", err)
 	}
 	for _, want := range []string{"Consumer", "twice", "no/name", "StartFrom"} {

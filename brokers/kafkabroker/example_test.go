@@ -3,7 +3,6 @@ package kafkabroker_test
 import (
 	"context"
 	"fmt"
-	"log"
 	"time"
 
 	"github.com/twmb/franz-go/pkg/kfake"
@@ -16,21 +15,29 @@ import (
 func ExampleConnect() {
 	cluster, err := kfake.NewCluster(kfake.SeedTopics(1, "orders"))
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer cluster.Close()
+	if err := readOne(cluster.ListenAddrs()); err != nil {
+		fmt.Println(err)
+	}
+	// Output:
+	// orders/0 at 0: 42 created
+	// orders.billing.dlq
+}
+
+func readOne(addresses []string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-
-	broker, err := kafkabroker.Connect(ctx, kafkabroker.Config{Brokers: cluster.ListenAddrs(), Create: true})
+	broker, err := kafkabroker.Connect(ctx, kafkabroker.Config{Brokers: addresses, Create: true})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	defer broker.Close()
-	for _, err := range broker.Publish(ctx, []brokers.Outgoing{{Topic: "orders", Key: []byte("42"), Value: []byte("created")}}) {
-		if err != nil {
-			log.Fatal(err)
-		}
+	order := brokers.Outgoing{Topic: "orders", Key: []byte("42"), Value: []byte("created")}
+	if err := broker.Publish(ctx, []brokers.Outgoing{order})[0]; err != nil {
+		return err
 	}
 
 	source, err := broker.Open(ctx, brokers.Spec{
@@ -38,25 +45,20 @@ func ExampleConnect() {
 		Unfinished: brokers.Limit{Messages: 1000, Bytes: 64 << 20}, LongestWait: time.Hour,
 	})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	deliveries, err := source.Receive(ctx, brokers.Limit{Messages: 100, Bytes: 1 << 20})
 	if err != nil {
-		log.Fatal(err)
+		return err
 	}
 	for _, d := range deliveries {
 		fmt.Printf("%s/%d at %d: %s %s\n", d.Lane.Topic, d.Lane.Partition, d.Offset, d.Key, d.Value)
 	}
 	if err := source.Ack(deliveries); err != nil {
-		log.Fatal(err)
-	}
-	if err := source.Close(ctx); err != nil {
-		log.Fatal(err)
+		return err
 	}
 	fmt.Println(broker.Destinations("billing", "orders").DeadLetter)
-	// Output:
-	// orders/0 at 0: 42 created
-	// orders.billing.dlq
+	return source.Close(ctx)
 }
 
 // Taking over from another group begins where that one stands.

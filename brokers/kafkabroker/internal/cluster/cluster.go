@@ -112,10 +112,11 @@ func (c *Cluster) Call(ctx context.Context, node int32, limit time.Duration, msg
 	return p.do(ctx, limit, &exchange{msg: msg, client: c.cfg.ClientID})
 }
 
-// Chooser is a message that picks its version by what the broker has: offered
-// may be called during the exchange, when the connection is there.
+// Chooser is a message that picks its version by what the broker has.
 type Chooser interface {
 	protocol.Message
+	// Choose is called before the exchange. offered tells the highest version
+	// of a call once the connection is there: it is for RawExchange to ask.
 	Choose(offered func(protocol.ApiKey) int16)
 }
 
@@ -297,8 +298,7 @@ func Terminal(err error) bool {
 }
 
 func terminal(err error) bool {
-	var code kafka.Error
-	if errors.As(err, &code) {
+	if code, ok := errors.AsType[kafka.Error](err); ok {
 		switch code {
 		case kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism, kafka.IllegalSASLState,
 			kafka.ClusterAuthorizationFailed, kafka.UnsupportedVersion:

@@ -142,8 +142,7 @@ func compileSlice(t reflect.Type, version int16, flexible bool) check {
 
 func compileStruct(t reflect.Type, version int16, flexible bool) check {
 	var fields []check
-	for i := range t.NumField() {
-		f := t.Field(i)
+	for f := range t.Fields() {
 		if f.PkgPath != "" && f.Name != "_" {
 			continue
 		}
@@ -203,8 +202,8 @@ func number(s string) int16 {
 
 // isFlexible: kafka-go marks a message by one tagged field.
 func isFlexible(t reflect.Type, version int16) bool {
-	for i := range t.NumField() {
-		for _, tag := range tagsOf(t.Field(i)) {
+	for f := range t.Fields() {
+		for _, tag := range tagsOf(f) {
 			if tag.tagged && version >= tag.min {
 				return true
 			}

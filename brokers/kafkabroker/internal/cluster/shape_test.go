@@ -143,7 +143,7 @@ func TestKafkaGoReadsWhatABrokerWrites(t *testing.T) {
 					t.Errorf("v%d, field %d: kafka-go reads %v, written was %v", version, i, p.ours, p.theirs)
 				}
 			}
-			for n := range len(b) {
+			for n := range b {
 				if err := checkAnswer(key, version, b[:n]); err == nil && n < len(b)-1 {
 					// Whatever is cut off must be noticed, or be safe to decode.
 					decodeBounded(t, key, version, b[:n])

@@ -102,6 +102,11 @@ func (r *Reader) Uvarint() uint64 {
 
 // Varint reads a zigzag number of variable length.
 func (r *Reader) Varint() int64 {
+	if len(r.b) > 0 && r.b[0] < 0x80 { // most numbers of a record
+		c := r.b[0]
+		r.b = r.b[1:]
+		return int64(c>>1) ^ -int64(c&1)
+	}
 	v, n := binary.Varint(r.b)
 	if n <= 0 {
 		r.b, r.bad = nil, true
