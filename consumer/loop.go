@@ -83,6 +83,9 @@ type pipeline struct {
 	stopped                bool
 }
 
+// linger bounds how long a commit waits for handlers that are quick.
+const linger = time.Millisecond
+
 // post runs f in the loop's goroutine, soon.
 func (p *pipeline) post(f func()) {
 	p.in.Lock()
@@ -116,6 +119,7 @@ func (p *pipeline) run() {
 
 // gather waits for something to do and takes it in.
 func (p *pipeline) gather() {
+	var until time.Time // of lingering
 	for {
 		if p.hard.Err() != nil {
 			p.stopped = true
@@ -137,11 +141,18 @@ func (p *pipeline) gather() {
 		for _, t := range p.finish {
 			p.finished(t)
 		}
-		if len(tasks)+len(calls)+len(p.finish) > 0 || p.hasWork() {
-			clear(p.finish)
-			return
-		}
 		wait := p.idle()
+		if work := len(tasks)+len(calls)+len(p.finish) > 0 || p.hasWork(); work || !until.IsZero() {
+			clear(p.finish)
+			// Handlers that are quick are through before a commit would be: the
+			// ends of what was just claimed go into it, and not into the next.
+			if until.IsZero() {
+				until = p.now.Add(linger)
+			}
+			if wait = until.Sub(p.now); p.handed == 0 || wait <= 0 || !p.work.quick() {
+				return
+			}
+		}
 		if wait <= 0 {
 			return
 		}

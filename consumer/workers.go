@@ -122,6 +122,13 @@ func (w *workers) hand(tasks []*task) {
 	}
 }
 
+// quick says that handlers are, lately.
+func (w *workers) quick() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.average < quick
+}
+
 // help wakes all workers where something has been waiting since the last look.
 func (w *workers) help() { w.arrived.Broadcast() }
 
