@@ -25,7 +25,7 @@ type Consumer struct {
 	health   *health
 	pipeline *pipeline
 	ran      atomic.Bool
-	compared atomic.Bool // the marks of some lanes were, and are of this store
+	accepted atomic.Bool // the store was, by the marks of the first lanes
 }
 
 // New checks a configuration and returns the consumer that it describes. It

@@ -32,8 +32,11 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 		case <-ctx.Done():
 			return
 		}
+		if !c.accepted.Load() {
+			continue // a refused copy must not catch up, write by write
+		}
 		c.keepPrefix(ctx)
-		if info := c.cfg.Store.Info(); c.compared.Load() && info.Sequence != marked {
+		if info := c.cfg.Store.Info(); c.marked() && info.Sequence != marked {
 			err := c.pipeline.source.Mark(ctx, markOf(info))
 			var other *brokers.MarkError
 			switch {
@@ -59,7 +62,7 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 // found with the lanes were compared, so that a start which was refused leaves
 // no mark with which the next one would be accepted.
 func (c *Consumer) firstMark(ctx context.Context) error {
-	for tries := 1; c.compared.Load(); tries++ {
+	for tries := 1; c.marked(); tries++ {
 		err := c.pipeline.source.Mark(ctx, markOf(c.cfg.Store.Info()))
 		var other *brokers.MarkError
 		var start *brokers.StartError
@@ -87,7 +90,7 @@ func (c *Consumer) firstMark(ctx context.Context) error {
 // lastMark writes the mark once more, so that the file of a consumer that was
 // stopped in order is known to its last write.
 func (c *Consumer) lastMark(ctx context.Context) {
-	if !c.compared.Load() {
+	if !c.accepted.Load() || !c.marked() {
 		return
 	}
 	if err := c.pipeline.source.Mark(ctx, markOf(c.cfg.Store.Info())); err != nil {

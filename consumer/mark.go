@@ -43,7 +43,7 @@ func (c *Consumer) marked() bool {
 // checkMarks compares the marks found with new lanes to the store.
 func (c *Consumer) checkMarks(lanes []*brokers.Lane) error {
 	if !c.marked() {
-		return c.confirm(0)
+		return c.accept(0)
 	}
 	info := c.cfg.Store.Info()
 	newest := uint64(0)
@@ -74,10 +74,15 @@ func (c *Consumer) checkMarks(lanes []*brokers.Lane) error {
 			Mend: "use the newest file, or take over with this one on purpose with the store's Adopt option",
 		}
 	}
+	return c.accept(newest)
+}
+
+// accept lets work begin with the store.
+func (c *Consumer) accept(newest uint64) error {
 	if err := c.confirm(newest); err != nil {
 		return err
 	}
-	c.compared.Store(true)
+	c.accepted.Store(true)
 	return nil
 }
 

@@ -175,3 +175,53 @@ func TestNothingRunsBeforeTheMarkIsKept(t *testing.T) {
 		}
 	})
 }
+
+// lateBroker tells new lanes after a while.
+type lateBroker struct{ brokers.Broker }
+
+func (b lateBroker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, error) {
+	assigned := spec.Events.Assigned
+	spec.Events.Assigned = func(lanes []*brokers.Lane) error {
+		time.Sleep(30 * time.Second)
+		return assigned(lanes)
+	}
+	return b.Broker.Open(ctx, spec)
+}
+
+// untouched counts what would be written.
+type untouched struct {
+	*storeAt
+	writes int
+}
+
+func (s *untouched) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error) {
+	s.writes++
+	return s.storeAt.Apply(ctx, ops)
+}
+
+func (s *untouched) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
+	s.writes++
+	return s.storeAt.Sweep(ctx, limit)
+}
+
+// With each write a copy would come nearer to the sequence that it lacks.
+func TestARefusedCopyIsNotWrittenTo(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		route := consumer.JSON("order.create", order.ID, func(context.Context, order) error { return nil })
+		r.run(route)
+		r.send(orderJSON("o-1", 1))
+		pass(5 * time.Second)
+		r.end()
+		info := r.store.Info()
+		old := &untouched{storeAt: &storeAt{Store: memstore.New(), info: func(i dedup.Info) dedup.Info {
+			i.ID, i.Sequence = info.ID, info.Sequence-1
+			return i
+		}}}
+		r.cfg.Broker = lateBroker{r.broker}
+		wantStartError(t, r.otherRun(old, route), "restored copy")
+		if old.writes != 0 {
+			t.Errorf("%d writes to a copy that is refused", old.writes)
+		}
+	})
+}

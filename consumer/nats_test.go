@@ -291,7 +291,7 @@ func TestAnotherFileOnTheSameDurableIsRefusedEachTime(t *testing.T) {
 			wantStartError(t, err, texts...)
 			run.ended <- nil
 		case <-time.After(20 * time.Second):
-			t.Fatal("not refused")
+			t.Fatalf("not refused: %s, want %q; %+v; %d runs", store.Info().ID, texts, run.c.Status(), runs.total())
 		}
 	}
 	other := filepath.Join(t.TempDir(), "other.db")

@@ -196,6 +196,13 @@ func (p *pipeline) ended(t *task, a *dedup.Answer) {
 			state = r.State
 		}
 	default:
+		if t.outcome != dedup.Success {
+			// The store knows nothing of this claim, as one that has lost its
+			// newest data: what it does know decides.
+			t.err = errors.Join(t.err, a.Err)
+			p.superseded(t)
+			return
+		}
 		// Work enlisted by the handler failed in the commit: the handler did.
 		t.err, t.result, t.stack = p.redactError(a.Err), nil, ""
 		p.failed(t, 0, true)

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/dedup/memstore"
 )
 
 func TestASkipWhoseAnswerIsLostIsNoDoubleExecution(t *testing.T) {
@@ -253,6 +256,90 @@ func TestWhatWasHandedOverDoesNotStartWhileTheStoreFails(t *testing.T) {
 			t.Errorf("%d runs, want 20", runs.total())
 		}
 		r.wantUnsettled(0)
+		r.end()
+	})
+}
+
+func TestEnlistedWorkThatFailsIsAFailureOfTheHandler(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		var runs, rows counter
+		route := consumer.JSON("order.create", order.ID, func(ctx context.Context, o order) error {
+			n := runs.add(o.No)
+			return dedup.Enlist(ctx, func() error {
+				if o.No == "never" || n < 3 {
+					return errors.New("constraint violated")
+				}
+				rows.add(o.No)
+				return nil
+			})
+		})
+		route.Retry.MaxFailures = 4
+		r.run(route)
+		r.send(orderJSON("never", 1), orderJSON("third", 1))
+		pass(time.Minute)
+		if runs.of("never") != 4 || runs.of("third") != 3 || rows.of("third") != 1 || rows.of("never") != 0 {
+			t.Errorf("runs %v, rows %v", runs.runs, rows.runs)
+		}
+		r.wantReasons("exhausted")
+		if l := r.broker.Letters("billing", topic); !strings.Contains(header(l[0], "dl-error"), "constraint violated") {
+			t.Errorf("letter says %q", header(l[0], "dl-error"))
+		}
+		r.wantUnsettled(0)
+		r.end()
+	})
+}
+
+// forgetfulStore does not know the claims that it has given, as a server that
+// came back with older data.
+type forgetfulStore struct {
+	dedup.Store
+	forgets atomic.Bool
+}
+
+func (s *forgetfulStore) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error) {
+	var kept []dedup.Op
+	for i := range ops {
+		if ops[i].Kind != dedup.End || !s.forgets.Load() {
+			kept = append(kept, ops[i])
+		}
+	}
+	some, err := s.Store.Apply(ctx, kept)
+	if err != nil {
+		return nil, err
+	}
+	answers := make([]dedup.Answer, len(ops))
+	for i := range ops {
+		if ops[i].Kind == dedup.End && s.forgets.Load() {
+			answers[i] = dedup.Answer{Err: dedup.ErrInvalidOp}
+			continue
+		}
+		answers[i], some = some[0], some[1:]
+	}
+	return answers, nil
+}
+
+func TestAnEndThatTheStoreDoesNotUnderstandIsNotRepeatedForEver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		store := &forgetfulStore{Store: memstore.New()}
+		store.forgets.Store(true)
+		r.cfg.Store = store
+		var runs counter
+		r.run(consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
+			runs.add(o.No)
+			return nil
+		}))
+		r.send(orderJSON("o-1", 1))
+		pass(time.Minute)
+		if n := runs.total(); n < 1 || n > 10 {
+			t.Errorf("%d runs in a minute", n)
+		}
+		r.wantUnsettled(1)
+		store.forgets.Store(false)
+		pass(5 * time.Minute)
+		r.wantUnsettled(0)
+		r.wantReasons()
 		r.end()
 	})
 }
