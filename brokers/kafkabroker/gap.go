@@ -92,13 +92,10 @@ func (s *source) outOfRange(l *lane) {
 	topics := s.topics
 	s.mu.Unlock()
 	ps := []coop.Partition{l.claim.Partition}
-	start, err := listOffsets(s.life, s.b.cluster, topics, ps, earliest)
-	if err != nil {
+	start, err1 := listOffsets(s.life, s.b.cluster, topics, ps, earliest)
+	end, err2 := listOffsets(s.life, s.b.cluster, topics, ps, latest)
+	if err1 != nil || err2 != nil {
 		return // the next fetch asks again
-	}
-	end, err := listOffsets(s.life, s.b.cluster, topics, ps, latest)
-	if err != nil {
-		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

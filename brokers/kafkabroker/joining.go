@@ -55,10 +55,10 @@ func (s *source) settled() {
 }
 
 // begun lets Open return when the first round is over and the position of
-// every lane of it is committed.
+// every lane of it is committed, save of those that have no leader now.
 func (s *source) begun() {
 	s.mu.Lock()
-	ok := s.inGroup && !slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.life == opening && !l.placed })
+	ok := s.inGroup && !slices.ContainsFunc(s.lanes, func(l *lane) bool { return l.life == opening && !l.placed && !l.tried })
 	s.mu.Unlock()
 	if ok {
 		s.once.Do(func() { close(s.joined) })

@@ -29,7 +29,8 @@ type lane struct {
 	origin int32 // partitions of the topic when the group began with it
 
 	life   life
-	placed bool // its position is known
+	placed bool // its position is known and committed
+	tried  bool // or its leader could not tell
 	told   bool // Assigned was called, so that Revoked or Lost must be
 	paused bool
 	track  position.Track

@@ -2,6 +2,7 @@ package kafkabroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/segmentio/kafka-go"
@@ -18,13 +19,16 @@ const (
 )
 
 // listOffsets asks the leaders for the first offset at or after a time in ms,
-// earliest or latest. -1 stands for none, all partitions must answer.
+// earliest or latest; -1 stands for none. What could not be found out is left
+// out, and the error says why for one of those.
 func listOffsets(ctx context.Context, c *cluster.Cluster, topics map[string]cluster.Topic, ps []coop.Partition, at int64) (map[coop.Partition]int64, error) {
+	var fault error
 	byLeader := map[int32]map[string][]listoffsets.RequestPartition{}
 	for _, p := range ps {
 		part, ok := topics[p.Topic].Partitions[p.Index]
 		if !ok || part.Leader < 0 {
-			return nil, fmt.Errorf("%s/%d: %w", p.Topic, p.Index, kafka.LeaderNotAvailable)
+			fault = fmt.Errorf("%s/%d: %w", p.Topic, p.Index, kafka.LeaderNotAvailable)
+			continue
 		}
 		if byLeader[part.Leader] == nil {
 			byLeader[part.Leader] = map[string][]listoffsets.RequestPartition{}
@@ -40,21 +44,21 @@ func listOffsets(ctx context.Context, c *cluster.Cluster, topics map[string]clus
 		}
 		res, err := c.Call(ctx, leader, cluster.Short, req)
 		if err != nil {
-			return nil, err
+			fault = err
+			continue
 		}
 		for _, t := range res.(*listoffsets.Response).Topics {
 			for _, p := range t.Partitions {
 				if p.ErrorCode != 0 {
-					return nil, fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, kafka.Error(p.ErrorCode))
+					fault = fmt.Errorf("%s/%d: %w", t.Topic, p.Partition, kafka.Error(p.ErrorCode))
+					continue
 				}
 				found[coop.Partition{Topic: t.Topic, Index: p.Partition}] = p.Offset
 			}
 		}
 	}
-	for _, p := range ps {
-		if _, ok := found[p]; !ok {
-			return nil, fmt.Errorf("%s/%d: the broker did not answer for it", p.Topic, p.Index)
-		}
+	if fault == nil && len(found) < len(ps) {
+		fault = errors.New("a broker left out partitions that it was asked for")
 	}
-	return found, nil
+	return found, fault
 }

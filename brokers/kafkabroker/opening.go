@@ -19,15 +19,14 @@ import (
 // everything else.
 func (s *source) assigned(claims []group.Claim) {
 	s.mu.Lock()
-	var ls []*lane
+	byTopic := map[string][]*lane{}
 	for _, c := range claims {
-		ls = append(ls, s.newLane(c))
+		byTopic[c.Topic] = append(byTopic[c.Topic], s.newLane(c))
 	}
 	s.mu.Unlock()
-	s.workers.Go(func() {
-		s.open(ls)
-		s.begun()
-	})
+	for _, ls := range byTopic {
+		s.workers.Go(func() { s.open(ls) })
+	}
 }
 
 // newLane registers a lane that is opening; s.mu is held.
@@ -41,23 +40,30 @@ func (s *source) newLane(c group.Claim) *lane {
 	return l
 }
 
-// open finds the lanes' positions, commits them, and hands the lanes over. It
-// tries until it has done it, or the lanes are gone.
+// open finds the positions of lanes of one topic, commits them, and hands the
+// lanes over. It tries until it has done it for all, or they are gone: those
+// whose partition has no leader do not hold up the others.
 func (s *source) open(ls []*lane) {
+	what := "positions of " + ls[0].claim.Topic
 	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
-		ls = s.stillOpening(ls)
-		if len(ls) == 0 || s.life.Err() != nil {
+		var led []*lane
+		if ls, led = s.unplaced(ls); len(ls) == 0 || s.life.Err() != nil {
+			s.trouble.over(what)
+			s.begun()
 			return
 		}
-		err := s.openOnce(ls)
+		err := fmt.Errorf("%d of its partitions have no leader: %w", len(ls)-len(led), kafka.LeaderNotAvailable)
+		if len(led) > 0 {
+			err = s.openOnce(led)
+		}
+		s.begun()
 		if err == nil {
-			s.trouble.over("positions")
-			return
+			continue
 		}
 		if s.life.Err() != nil {
 			return
 		}
-		s.trouble.report("positions", err)
+		s.trouble.report(what, err)
 		nudge(s.stale)
 		select {
 		case <-s.life.Done():
@@ -66,10 +72,23 @@ func (s *source) open(ls []*lane) {
 	}
 }
 
-func (s *source) stillOpening(ls []*lane) []*lane {
+// unplaced lists the lanes that still have no position, and those of them that
+// have a leader to ask.
+func (s *source) unplaced(ls []*lane) (open, led []*lane) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.DeleteFunc(ls, func(l *lane) bool { return l.life != opening })
+	for _, l := range ls {
+		if l.life != opening || l.placed {
+			continue
+		}
+		open = append(open, l)
+		if p, ok := s.topics[l.claim.Topic].Partitions[l.claim.Index]; ok && p.Leader >= 0 {
+			led = append(led, l)
+		} else {
+			l.tried = true
+		}
+	}
+	return open, led
 }
 
 // logs is what the cluster says about the partitions of some lanes.
@@ -86,7 +105,13 @@ func (s *source) openOnce(ls []*lane) error {
 	ctx, cancel := context.WithTimeout(s.life, 4*cluster.Short)
 	defer cancel()
 	g, err := s.survey(ctx, ls)
-	if err != nil {
+	s.mu.Lock()
+	ls = slices.DeleteFunc(ls, func(l *lane) bool {
+		l.tried = l.tried || g.committed != nil
+		return !g.knows(l.claim.Partition)
+	})
+	s.mu.Unlock()
+	if len(ls) == 0 {
 		return err
 	}
 	first := map[group.Claim]group.Position{}
@@ -117,7 +142,17 @@ func (s *source) openOnce(ls []*lane) error {
 	return nil
 }
 
-// survey asks for everything that begin needs.
+// knows says whether everything was found out about a partition.
+func (g *logs) knows(p coop.Partition) bool {
+	_, start := g.starts[p]
+	_, end := g.ends[p]
+	_, committed := g.committed[p]
+	_, wanted := g.wanted[p]
+	return start && end && (committed || wanted)
+}
+
+// survey asks for everything that begin needs. The error says why something is
+// not known.
 func (s *source) survey(ctx context.Context, ls []*lane) (g logs, err error) {
 	s.mu.Lock()
 	g.topics = s.topics
@@ -135,12 +170,9 @@ func (s *source) survey(ctx context.Context, ls []*lane) (g logs, err error) {
 	if g.committed, err = s.positions(ctx, mine); err != nil {
 		return g, err
 	}
-	if g.starts, err = listOffsets(ctx, s.b.cluster, mine, ps, earliest); err != nil {
-		return g, err
-	}
-	if g.ends, err = listOffsets(ctx, s.b.cluster, mine, ps, latest); err != nil {
-		return g, err
-	}
+	var fault [3]error
+	g.starts, fault[0] = listOffsets(ctx, s.b.cluster, mine, ps, earliest)
+	g.ends, fault[1] = listOffsets(ctx, s.b.cluster, mine, ps, latest)
 	g.origin = map[string]int32{}
 	for p, at := range g.committed {
 		if n, ok := parseNote(at.Text); ok && n.id == mine[p.Topic].ID && n.origin > 0 {
@@ -149,9 +181,14 @@ func (s *source) survey(ctx context.Context, ls []*lane) (g logs, err error) {
 			}
 		}
 	}
-	ps = slices.DeleteFunc(ps, func(p coop.Partition) bool { _, ok := g.committed[p]; return ok })
-	g.wanted, err = s.wanted(ctx, mine, ps, g)
-	return g, err
+	ps = slices.DeleteFunc(ps, func(p coop.Partition) bool {
+		_, committed := g.committed[p]
+		_, start := g.starts[p]
+		_, end := g.ends[p]
+		return committed || !start || !end
+	})
+	g.wanted, fault[2] = s.wanted(ctx, mine, ps, g)
+	return g, errors.Join(fault[:]...)
 }
 
 // positions reads what the group has committed on all partitions of topics.
@@ -175,13 +212,16 @@ func (s *source) wanted(ctx context.Context, topics map[string]cluster.Topic, ps
 		at[p] = g.starts[p]
 	}
 	var other map[coop.Partition]int64
-	var err error
+	var fault error
 	switch s.spec.StartFrom.Kind {
 	case brokers.StartLatest:
 		other = g.ends
 	case brokers.StartTime:
-		if other, err = listOffsets(ctx, s.b.cluster, topics, ps, s.spec.StartFrom.Time.UnixMilli()); err != nil {
-			return nil, err
+		other, fault = listOffsets(ctx, s.b.cluster, topics, ps, s.spec.StartFrom.Time.UnixMilli())
+		for _, p := range ps {
+			if _, ok := other[p]; !ok {
+				delete(at, p)
+			}
 		}
 	case brokers.StartGroup:
 		found, err := group.PositionsOf(ctx, s.b.cluster, s.spec.StartFrom.Group, ps)
@@ -210,7 +250,7 @@ func (s *source) wanted(ctx context.Context, topics map[string]cluster.Topic, ps
 		}
 		at[p] = offset
 	}
-	return at, nil
+	return at, fault
 }
 
 // begin decides where a lane begins; s.mu is held. What is to be committed

@@ -3,6 +3,8 @@ package kafkabroker_test
 import (
 	"bytes"
 	"errors"
+	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -81,4 +83,65 @@ func TestNothingBeginsWithoutALease(t *testing.T) {
 	r.none(500 * time.Millisecond)
 	close(silent)
 	r.take(20)
+}
+
+func TestAPartitionWithoutALeaderHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	c := fake(t)
+	b := connect(t, quick(c.ListenAddrs()...))
+	for p := range int32(4) {
+		ms := outgoing(fmt.Sprint("p", p, "-"), p, 5)
+		for i := range ms {
+			ms[i].Topic = "orders"
+		}
+		for _, err := range b.Publish(t.Context(), ms) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	// The leader of partition 2 does not know its log yet.
+	lead := c.LeaderFor("orders", 2)
+	others := 0
+	for p := range int32(4) {
+		if c.LeaderFor("orders", p) != lead {
+			others++
+		}
+	}
+	var elected atomic.Bool
+	c.ControlKey(2, func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if elected.Load() || c.CurrentNode() != lead {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		for _, rt := range req.(*kmsg.ListOffsetsRequest).Topics {
+			st := kmsg.NewListOffsetsResponseTopic()
+			st.Topic = rt.Topic
+			for _, rp := range rt.Partitions {
+				sp := kmsg.NewListOffsetsResponseTopicPartition()
+				sp.Partition, sp.ErrorCode = rp.Partition, 78
+				st.Partitions = append(st.Partitions, sp)
+			}
+			res.Topics = append(res.Topics, st)
+		}
+		return res, nil, true
+	})
+	r := open(t, b, on("orders"))
+	for _, d := range r.take(5 * others) {
+		if d.Lane.Partition == 2 {
+			t.Fatal("read without a leader")
+		}
+	}
+	elected.Store(true)
+	r.take(20 - 5*others)
+	// A leader that moves is followed.
+	if err := c.MoveTopicPartition("orders", 2, 0); err != nil {
+		t.Fatal(err)
+	}
+	two := int32(2)
+	if err := b.Publish(t.Context(), []brokers.Outgoing{{Topic: "orders", Partition: &two, Value: []byte("moved")}})[0]; err != nil {
+		t.Fatal(err)
+	}
+	r.take(1)
 }

@@ -117,12 +117,14 @@ func (s *source) missing(name string, code kafka.Error) {
 func (s *source) reopen(ls []*lane, cause error) {
 	s.lose(ls, cause)
 	s.mu.Lock()
-	var fresh []*lane
+	byTopic := map[string][]*lane{}
 	for _, l := range ls {
-		fresh = append(fresh, s.newLane(l.claim))
+		byTopic[l.claim.Topic] = append(byTopic[l.claim.Topic], s.newLane(l.claim))
 	}
 	s.mu.Unlock()
-	s.workers.Go(func() { s.open(fresh) })
+	for _, fresh := range byTopic {
+		s.workers.Go(func() { s.open(fresh) })
+	}
 }
 
 // destinationsOf checks, and where told makes, the destinations of a topic

@@ -43,7 +43,7 @@ type Cluster struct {
 	end  context.CancelFunc
 
 	mu      sync.Mutex
-	peers   map[string]*peer // by address, never removed: a cluster has few
+	peers   map[string]*peer // by address
 	brokers map[int32]string // from the last metadata
 	control int32            // the controller
 	good    string           // the address that answered last
@@ -161,6 +161,7 @@ func (c *Cluster) Metadata(ctx context.Context, topics []string) (View, error) {
 	defer c.mu.Unlock()
 	if len(v.Brokers) > 0 {
 		c.brokers, c.control = v.Brokers, v.Controller
+		c.prune()
 	}
 	return v, nil
 }
@@ -169,6 +170,20 @@ func (c *Cluster) Metadata(ctx context.Context, topics []string) (View, error) {
 // 2.4.
 var needs = map[protocol.ApiKey]int16{
 	protocol.Produce: 8, protocol.Fetch: 11, protocol.Metadata: metadataPlain, protocol.Heartbeat: 3, protocol.LeaveGroup: 3,
+}
+
+// prune forgets addresses that brokers had once; c.mu is held.
+func (c *Cluster) prune() {
+	here := map[string]bool{}
+	for _, a := range c.brokers {
+		here[a] = true
+	}
+	for a, p := range c.peers {
+		if !here[a] && !slices.Contains(c.cfg.Seeds, a) {
+			p.transport.CloseIdleConnections()
+			delete(c.peers, a)
+		}
+	}
 }
 
 // TooOld names a broker that lacks a call which is needed, or "".
