@@ -81,13 +81,15 @@ func (c *Cluster) peer(addr string) *peer {
 	return p
 }
 
-// offer is the highest version of a call that the broker has, 0 before the
-// first connection.
+// offer is the highest version of a call that the broker has, -1 when it has
+// none or was not reached yet.
 func (p *peer) offer(key protocol.ApiKey) int16 {
 	if m := p.offers.Load(); m != nil {
-		return (*m)[key]
+		if v, ok := (*m)[key]; ok {
+			return v
+		}
 	}
-	return 0
+	return -1
 }
 
 func (c *Cluster) broker(node int32) (*peer, error) {
@@ -116,7 +118,8 @@ func (c *Cluster) Call(ctx context.Context, node int32, limit time.Duration, msg
 type Chooser interface {
 	protocol.Message
 	// Choose is called before the exchange. offered tells the highest version
-	// of a call once the connection is there: it is for RawExchange to ask.
+	// of a call, or -1, once the connection is there: it is for RawExchange to
+	// ask.
 	Choose(offered func(protocol.ApiKey) int16)
 }
 

@@ -39,6 +39,9 @@ func roster(ctx context.Context, k *coordinator) (foreign []string, hidden bool,
 	if c := code(res); c != 0 {
 		return nil, false, fmt.Errorf("describe group %q: %w", k.group, kafka.Error(c))
 	}
+	if len(res.Groups) == 0 || len(res.Groups[0].Members) == 0 {
+		return next(ctx, k)
+	}
 	for _, g := range res.Groups {
 		for _, m := range g.Members {
 			ours, known := Ours(m.MemberMetadata)
@@ -46,9 +49,28 @@ func roster(ctx context.Context, k *coordinator) (foreign []string, hidden bool,
 			case !known:
 				hidden = true
 			case !ours:
-				foreign = append(foreign, fmt.Sprintf("%s, client id %q, on %s", m.MemberID, m.ClientID, strings.TrimPrefix(m.ClientHost, "/")))
+				foreign = append(foreign, memberName(m.MemberID, m.ClientID, m.ClientHost))
 			}
 		}
 	}
 	return foreign, hidden, nil
+}
+
+func memberName(id, client, host string) string {
+	return fmt.Sprintf("%s, client id %q, on %s", id, client, strings.TrimPrefix(host, "/"))
+}
+
+// next lists the members of a group of the next protocol. At least one of them
+// is other software: without it the group would not be of that protocol.
+func next(ctx context.Context, k *coordinator) (foreign []string, hidden bool, err error) {
+	req := &nextGroupRequest{client: k.cluster.ClientID(), group: k.group}
+	res, err := call(ctx, k, cluster.Short, req, func(a *nextGroupAnswer) int16 { return int16(a.code) })
+	if err != nil {
+		return nil, false, err
+	}
+	switch res.code {
+	case 0, kafka.GroupIdNotFound, kafka.GroupAuthorizationFailed, kafka.UnsupportedVersion:
+		return res.members, false, nil
+	}
+	return nil, false, fmt.Errorf("describe group %q: %w", k.group, res.code)
 }

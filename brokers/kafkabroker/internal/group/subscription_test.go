@@ -99,3 +99,28 @@ func FuzzMetadata(f *testing.F) {
 		_, _ = decodeAssignment(b)
 	})
 }
+
+func TestTheMembersOfANextGroupAreRead(t *testing.T) {
+	res := kmsg.NewPtrConsumerGroupDescribeResponse()
+	res.SetVersion(0)
+	g := kmsg.NewConsumerGroupDescribeResponseGroup()
+	for range 2 {
+		m := kmsg.NewConsumerGroupDescribeResponseGroupMember()
+		m.MemberID, m.ClientID, m.ClientHost, m.SubscribedTopics = "id", "shipping", "/10.0.0.1", []string{"a", "b"}
+		tp := kmsg.NewAssignmentTopicPartition()
+		tp.Topic, tp.Partitions = "a", []int32{1, 2}
+		m.Assignment.TopicPartitions = append(m.Assignment.TopicPartitions, tp)
+		g.Members = append(g.Members, m)
+	}
+	res.Groups = append(res.Groups, g)
+	body := res.AppendTo(append(wire.AppendInt32(nil, 1), 0))
+	a, err := decodeNextGroup(body)
+	if err != nil || a.code != 0 || len(a.members) != 2 || a.members[1] != `id, client id "shipping", on 10.0.0.1` {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for n := range body {
+		if _, err := decodeNextGroup(body[:n]); err == nil {
+			t.Errorf("%d of %d bytes are taken for the whole", n, len(body))
+		}
+	}
+}
