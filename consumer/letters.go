@@ -50,7 +50,8 @@ func (p *pipeline) mail(t *task, note letterNote) {
 // badLetter is for a delivery without a usable payload or key.
 func (p *pipeline) badLetter(t *task) {
 	reason := t.bad.reason
-	t.err, t.stack = p.redactError(t.bad), string(t.bad.stack)
+	t.err, t.stack = t.bad, string(t.bad.stack)
+	t.err = p.redact(t)
 	p.mail(t, letterNote{id: p.idAt(t, reason), reason: string(reason)})
 }
 
@@ -156,7 +157,7 @@ type storedError struct{ text, typ string }
 
 func (e *storedError) Error() string { return e.text }
 
-// redact applies the configured function to what a handler returned.
+// redact applies the configured function to a task's error and stack.
 func (p *pipeline) redact(t *task) error {
 	if t.stack != "" {
 		t.stack = p.redactText(t.stack)
