@@ -37,7 +37,8 @@ type Route struct {
 	Run Handler
 
 	// Order names what must stay in order: deliveries with the same value run
-	// one after another. Zero: the broker's key, else the business id.
+	// one after another. One in which it is not found is a key letter. Zero:
+	// the broker's key, else the business id.
 	Order Extract
 	// Fingerprint is a digest of what must be equal when the key is equal.
 	// Zero: SHA-256 of the raw value.

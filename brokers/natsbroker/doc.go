@@ -30,7 +30,13 @@
 //	$JS.ACK.>  $KV.onceward.>  $JS.API.DIRECT.GET.KV_onceward.>
 //	ORDERS_DLQ.billing  ORDERS_RETRY.billing
 //
-// and to subscribe to _INBOX.>.
+// and to subscribe to _INBOX.>. Whoever starts with a local store while there is
+// no bucket makes it, also without Config.Create, and needs for that besides
+//
+//	$JS.API.INFO  $JS.API.STREAM.CREATE.KV_onceward
+//
+// Connect asks $JS.API.INFO too: a user that may not is let in all the same, and
+// the server logs a violation.
 //
 // # Guarantees
 //
