@@ -86,10 +86,7 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 // getting so far as its letter.
 func (p *pipeline) owedLetter(t *task) {
 	r := t.record
-	t.reason, t.err, t.stack = r.Reason, nil, r.Stack
-	if r.Error != "" {
-		t.err = &storedError{text: r.Error, typ: r.ErrorType}
-	}
+	t.reason, t.err, t.stack = r.Reason, recorded(r), r.Stack
 	p.log.Warn("dead letter, owed since an earlier run", append(p.attrs(t, t.err), "reason", r.Reason)...)
 	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened, keyed: true})
 }
@@ -156,6 +153,14 @@ func (p *pipeline) letterTrouble(t *task) string {
 type storedError struct{ text, typ string }
 
 func (e *storedError) Error() string { return e.text }
+
+// recorded is the error that a record keeps, nil where it keeps none.
+func recorded(r *dedup.Record) error {
+	if r.Error == "" {
+		return nil
+	}
+	return &storedError{text: r.Error, typ: r.ErrorType}
+}
 
 // redact applies the configured function to a task's error and stack.
 func (p *pipeline) redact(t *task) error {

@@ -128,12 +128,10 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 	case dedup.AcquiredToBury:
 		p.own(t)
 		t.outcome, t.reason = dedup.Exhausted, string(deadletter.ReasonExhausted)
+		t.err, t.stack = recorded(t.record), t.record.Stack
 		if int(t.lone) >= t.route.Retry.MaxLoneCrashes {
 			t.reason = string(deadletter.ReasonCrashLoop)
-			t.err = errCrashLoop
-		}
-		if t.err == nil && t.record != nil {
-			t.err = errors.New(t.record.Error)
+			t.err, t.stack = errCrashLoop, ""
 		}
 		t.phase, p.ends = ending, append(p.ends, t)
 	case dedup.Busy:
