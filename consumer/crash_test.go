@@ -129,16 +129,14 @@ func (r *crashRig) look() {
 }
 
 // unsettled is what the durables still hold.
-func (r *crashRig) unsettled() (n int) {
-	for _, name := range []string{stream, stream + "_RETRY"} {
-		c, err := r.js.Consumer(r.t.Context(), name, durable)
-		if err != nil {
-			return -1
-		}
-		info := c.CachedInfo()
-		n += int(info.NumPending) + info.NumAckPending
+func (r *crashRig) unsettled() int {
+	n := unsettled(r.t, r.js)
+	c, err := r.js.Consumer(r.t.Context(), stream+"_RETRY", durable)
+	if n < 0 || err != nil {
+		return -1
 	}
-	return n
+	info := c.CachedInfo()
+	return n + int(info.NumPending) + info.NumAckPending
 }
 
 // finish lets a process that is not killed do the rest, and stops it with
