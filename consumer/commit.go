@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/dedup"
@@ -166,12 +167,17 @@ func (p *pipeline) apply() {
 // commit asks the store, and a shared one not for so long that handlers outlive
 // their leases meanwhile: see lapse.
 func (p *pipeline) commit() ([]dedup.Answer, error) {
-	if p.local {
-		return p.store.Apply(p.hard, p.ops)
+	ctx := p.hard
+	if !p.local {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, p.cfg.Lease/leaseParts)
+		defer cancel()
 	}
-	ctx, cancel := context.WithTimeout(p.hard, p.cfg.Lease/leaseParts)
-	defer cancel()
-	return p.store.Apply(ctx, p.ops)
+	answers, err := p.store.Apply(ctx, p.ops)
+	if err == nil && len(answers) != len(p.ops) {
+		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(p.ops))
+	}
+	return answers, err
 }
 
 // answer hands one answer on.
@@ -183,8 +189,10 @@ func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time
 	case dedup.End:
 		p.ended(t, a)
 	case dedup.NoteLetter:
-		if a.Err != nil {
-			p.log.Error("letter could not be noted", p.attrs(t, a.Err)...)
+		if a.Kind != dedup.Done {
+			// The letter itself is confirmed, and the same note would be refused
+			// again.
+			p.log.Error("letter could not be noted", append(p.attrs(t, a.Err), "answer", a.Kind.String())...)
 		}
 		p.noted(t)
 	case dedup.Renew:
