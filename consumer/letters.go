@@ -123,29 +123,34 @@ func (p *pipeline) letter(t *task) deadletter.Letter {
 
 // outgoing is what is published for a task in phase lettering or copying.
 func (p *pipeline) outgoing(t *task) brokers.Outgoing {
-	to := p.destinations(t)
+	topic := p.destination(t)
 	switch {
 	case t.phase == copying:
 		return brokers.Outgoing{
-			Topic: to.Retry, Key: t.d.Key, Value: t.d.Value, Headers: t.view.Headers, Subject: t.d.Subject,
+			Topic: topic, Key: t.d.Key, Value: t.d.Value, Headers: t.view.Headers, Subject: t.d.Subject,
 			ID: fmt.Sprintf("%s-%d", deadletter.ID(t.view.Key, t.opened), t.fence),
 		}
 	case t.pointer:
-		return deadletter.Pointer(p.letter(t), to.DeadLetter)
+		return deadletter.Pointer(p.letter(t), topic)
 	}
-	return deadletter.Encode(p.letter(t), to.DeadLetter)
+	return deadletter.Encode(p.letter(t), topic)
 }
 
-func (p *pipeline) destinations(t *task) brokers.Destinations {
-	return p.cfg.Broker.Destinations(p.cfg.Name, t.d.Lane.Topic)
+// destination is where a task in phase lettering or copying is published.
+func (p *pipeline) destination(t *task) string {
+	to := p.cfg.Broker.Destinations(p.cfg.Name, t.d.Lane.Topic)
+	if t.phase == copying {
+		return to.Retry
+	}
+	return to.DeadLetter
 }
 
 // letterTrouble names what is degraded while a task cannot be published.
 func (p *pipeline) letterTrouble(t *task) string {
 	if t.phase == copying {
-		return "retry copies to " + p.destinations(t).Retry
+		return "retry copies to " + p.destination(t)
 	}
-	return "letters to " + p.destinations(t).DeadLetter
+	return "letters to " + p.destination(t)
 }
 
 // storedError is an error's text and type without the error: redacted, or read

@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -25,12 +26,11 @@ func (p *pipeline) publish() {
 		var batch, rest []*task
 		var messages []brokers.Outgoing
 		for _, t := range p.outbox {
-			m := p.outgoing(t)
-			if len(batch) == maxBatch || len(batch) > 0 && m.Topic != messages[0].Topic {
+			if len(batch) == maxBatch || len(batch) > 0 && p.destination(t) != messages[0].Topic {
 				rest = append(rest, t)
 				continue
 			}
-			batch, messages = append(batch, t), append(messages, m)
+			batch, messages = append(batch, t), append(messages, p.outgoing(t))
 		}
 		p.outbox = rest
 		p.publishing++
@@ -43,14 +43,14 @@ func (p *pipeline) send(batch []*task, messages []brokers.Outgoing) {
 	ctx, cancel := context.WithTimeout(p.hard, publishTimeout)
 	defer cancel()
 	errs := p.cfg.Broker.Publish(ctx, messages)
+	if len(errs) != len(batch) {
+		err := fmt.Errorf("broker returned %d results for %d messages", len(errs), len(batch))
+		errs = slices.Repeat([]error{err}, len(batch))
+	}
 	p.post(func() {
 		p.publishing--
 		for i, t := range batch {
-			err := fmt.Errorf("broker returned %d results for %d messages", len(errs), len(batch))
-			if len(errs) == len(batch) {
-				err = errs[i]
-			}
-			p.published(t, err)
+			p.published(t, errs[i])
 		}
 	})
 }
