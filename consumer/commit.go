@@ -82,10 +82,10 @@ func (p *pipeline) collectClaims() {
 	if n <= 0 {
 		return
 	}
-	p.random(n)
+	tokens := newTokens(n)
 	p.wanted.take(n, func(t *task) {
 		t.phase = claiming
-		t.token, p.tokens = p.tokens[0], p.tokens[1:]
+		t.token, tokens = tokens[0], tokens[1:]
 		t.copied, t.pointer, t.hung, t.err, t.stack, t.result, t.attempt = false, false, false, nil, "", nil, nil
 		p.enter(t)
 		op := dedup.Op{
@@ -122,13 +122,14 @@ func (p *pipeline) adapt() {
 	}
 }
 
-func (p *pipeline) random(n int) {
-	p.tokens = make([]dedup.Token, n)
+func newTokens(n int) []dedup.Token {
+	tokens := make([]dedup.Token, n)
 	buf := make([]byte, n*len(dedup.Token{}))
 	rand.Read(buf) // never fails: see crypto/rand
-	for i := range p.tokens {
-		copy(p.tokens[i][:], buf[i*len(dedup.Token{}):])
+	for i := range tokens {
+		copy(tokens[i][:], buf[i*len(dedup.Token{}):])
 	}
+	return tokens
 }
 
 // apply does this round's commit and hands each answer on. When the store

@@ -39,12 +39,11 @@ const (
 	Dead                             // a letter is confirmed; see Reason
 	Doubtful                         // held in doubt, its letter is confirmed
 	Superseded                       // finished after somebody else had claimed it: suspected double execution
-	Lost                             // its lane ended before it was settled
 )
 
 var verdictNames = [...]string{
 	"", "handled", "skipped", "duplicate", "duplicate_dead", "retried", "released", "waiting", "dead", "doubtful",
-	"superseded", "lost",
+	"superseded",
 }
 
 func (v Verdict) String() string {

@@ -68,7 +68,7 @@ func (p *pipeline) conflictLetter(t *task) {
 	t.err = fmt.Errorf("same key as a message at %s/%d/%d, other content", t.record.Source.Source, t.record.Source.Partition, t.record.Source.Offset)
 	p.log.Error("conflict: same key, other content", p.attrs(t, t.err)...)
 	id := deadletter.ConflictID(t.view.Key, t.opened, t.fp)
-	p.mail(t, letterNote{id: id, reason: string(deadletter.ReasonConflict), run: t.run, opened: t.opened, keyed: true})
+	p.mail(t, letterNote{id: id, reason: string(deadletter.ReasonConflict), run: t.run, opened: t.opened})
 }
 
 // endLetter is for a claim that this process has just ended.
@@ -79,7 +79,7 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 	}
 	t.reason = string(reason)
 	p.log.Warn("dead letter", append(p.attrs(t, t.err), "reason", t.reason)...)
-	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, t.opened), reason: t.reason, run: t.run, opened: t.opened, keyed: true})
+	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, t.opened), reason: t.reason, run: t.run, opened: t.opened})
 }
 
 // owedLetter is for an outcome that an earlier process has recorded without
@@ -88,7 +88,7 @@ func (p *pipeline) owedLetter(t *task) {
 	r := t.record
 	t.reason, t.err, t.stack = r.Reason, recorded(r), r.Stack
 	p.log.Warn("dead letter, owed since an earlier run", append(p.attrs(t, t.err), "reason", r.Reason)...)
-	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened, keyed: true})
+	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened})
 }
 
 // letter is what is published for a task in phase lettering.

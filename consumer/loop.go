@@ -59,7 +59,6 @@ type pipeline struct {
 	ends       []*task // outcome decided
 	notes      []*task // letter confirmed
 	prefixes   []dedup.Position
-	tokens     []dedup.Token
 	outbox     []*task // letters and copies to publish
 	publishing int     // batches under way
 	acks       []*task

@@ -10,15 +10,8 @@ type parkedHeap []*task
 
 func (h parkedHeap) Len() int           { return len(h) }
 func (h parkedHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h parkedHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-func (h *parkedHeap) Push(x any) {
-	t := x.(*task)
-	t.place = len(*h)
-	*h = append(*h, t)
-}
+func (h parkedHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *parkedHeap) Push(x any)        { *h = append(*h, x.(*task)) }
 func (h *parkedHeap) Pop() any {
 	old := *h
 	t := old[len(old)-1]

@@ -55,7 +55,6 @@ type task struct {
 	wait    time.Duration
 	note    letterNote
 	due     time.Time // parked until
-	place   int       // in the heap of parked ones
 	tries   int       // publishes that failed in a row
 	copied  bool      // its retry copy is confirmed
 	pointer bool      // its letter is to be a pointer
@@ -86,7 +85,6 @@ type letterNote struct {
 	reason string
 	run    uint32
 	opened uint64
-	keyed  bool // the letter speaks of a record
 }
 
 // lane is what the loop knows of a broker's lane.
