@@ -33,6 +33,12 @@ func (p *pipeline) position(t *task) dedup.Position {
 	return dedup.Position{Source: t.d.Lane.Source, Partition: t.d.Lane.Partition, Offset: t.d.Offset}
 }
 
+// place tells a handler where the message was first published.
+func (p *pipeline) place(t *task) {
+	at := p.position(t)
+	t.view.Partition, t.view.Offset = at.Partition, at.Offset
+}
+
 // noteKey is the key of a letter's note: whole, or the consumer alone.
 func (p *pipeline) noteKey(t *task) dedup.Key {
 	if t.bad != nil {

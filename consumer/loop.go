@@ -241,10 +241,7 @@ func (p *pipeline) dispatch() {
 
 // start makes the context in which a task's handler runs.
 func (p *pipeline) start(t *task) {
-	t.view.Topic, t.view.Partition, t.view.Offset = t.d.Lane.Topic, t.d.Lane.Partition, t.d.Offset
-	if t.lane.Retry && t.record != nil && t.record.Source != (dedup.Position{}) {
-		t.view.Partition, t.view.Offset = t.record.Source.Partition, t.record.Source.Offset
-	}
+	p.place(t)
 	t.phase, t.epoch = running, p.breaker.start()
 	t.attempt = &attempt{
 		parent: p.base, enlisted: *dedup.NewEnlistment(p.store),

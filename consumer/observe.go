@@ -85,6 +85,7 @@ func (p *pipeline) duplicate(t *task) {
 	if t.record != nil && !t.record.Digest {
 		stored = t.record.Result
 	}
+	p.place(t)
 	defer func() {
 		if v := recover(); v != nil {
 			p.log.Error("OnDuplicate panicked", append(p.attrs(t, nil), "panic", v)...)

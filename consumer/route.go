@@ -143,7 +143,8 @@ type Delivery struct {
 	Key dedup.Key
 	// Topic is the topic or stream that the message was first published to,
 	// Partition and Offset its place there (JetStream: 0 and the sequence),
-	// also when it was read from the retry topic.
+	// also when it was read from the retry topic; while the key is being found
+	// they are those of the copy then.
 	Topic     string
 	Partition int32
 	Offset    int64
