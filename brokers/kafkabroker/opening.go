@@ -19,11 +19,14 @@ import (
 // everything else.
 func (s *source) assigned(claims []group.Claim) {
 	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closing {
+		return // Close waits for the workers that there are
+	}
 	byTopic := map[string][]*lane{}
 	for _, c := range claims {
 		byTopic[c.Topic] = append(byTopic[c.Topic], s.newLane(c))
 	}
-	s.mu.Unlock()
 	for _, ls := range byTopic {
 		s.workers.Go(func() { s.open(ls) })
 	}

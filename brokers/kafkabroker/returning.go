@@ -1,7 +1,9 @@
 package kafkabroker
 
 import (
+	"cmp"
 	"container/heap"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -16,6 +18,8 @@ const (
 	// neighbours is how far deferred messages may lie apart to be read with
 	// one request, in offsets.
 	neighbours = 2_000
+	// guessedSize of a message in the log decides how much is asked for.
+	guessedSize = 512
 	// maxReturn is how many are read again at a time in one lane.
 	maxReturn = 500
 )
@@ -41,11 +45,17 @@ func (s *source) recall() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now, wait := time.Now(), time.Minute
+	crowded := false
+	defer func() { s.crowded.Store(crowded) }()
 	for _, l := range s.lanes {
-		if l.life != live || l.asking || l.paused || l.leader < 0 || l.bytes > s.share() {
+		if l.life != live || l.asking || l.paused || l.leader < 0 || len(l.later) == 0 {
 			continue
 		}
-		if d := l.after.Sub(now); d > 0 && len(l.later) > 0 {
+		if l.bytes > s.share() {
+			crowded = true
+			continue
+		}
+		if d := l.after.Sub(now); d > 0 {
 			wait = min(wait, d)
 			continue
 		}
@@ -62,23 +72,27 @@ func (s *source) recall() time.Duration {
 	return max(wait, 0)
 }
 
-// due takes deferrals off the heap that are due and lie near each other.
+// due takes deferrals off the heap that are due and lie near each other: of
+// those that are due first, the ones near the lowest offset.
 func (l *lane) due(now time.Time) map[int64]*position.Span {
-	var got map[int64]*position.Span
-	first := int64(0)
-	for len(l.later) > 0 && len(got) < maxReturn {
-		d := l.later[0]
-		if d.due.After(now) || got != nil && (d.offset < first || d.offset > first+neighbours) {
-			break
+	var due []deferral
+	for len(l.later) > 0 && len(due) < maxReturn && !l.later[0].due.After(now) {
+		d := heap.Pop(&l.later).(deferral)
+		if !d.span.Settled(d.offset) {
+			due = append(due, d)
 		}
-		heap.Pop(&l.later)
-		if d.span.Settled(d.offset) {
-			continue
+	}
+	if len(due) == 0 {
+		return nil
+	}
+	slices.SortFunc(due, func(a, b deferral) int { return cmp.Compare(a.offset, b.offset) })
+	got := map[int64]*position.Span{}
+	for _, d := range due {
+		if d.offset <= due[0].offset+neighbours {
+			got[d.offset] = d.span
+		} else {
+			heap.Push(&l.later, d)
 		}
-		if got == nil {
-			got, first = map[int64]*position.Span{}, d.offset
-		}
-		got[d.offset] = d.span
 	}
 	return got
 }
@@ -94,10 +108,15 @@ func (s *source) readAgain(l *lane, want map[int64]*position.Span) {
 		last = max(last, o)
 	}
 	s.mu.Lock()
-	leader, w := l.leader, fetch.Want{Topic: l.claim.Topic, ID: l.id, Partition: l.claim.Index, Offset: from, MaxBytes: maxLaneAsk}
+	// A broker sends the batch at an offset whatever its size; more is asked
+	// for only as far as there may be something to find.
+	leader, w := l.leader, fetch.Want{
+		Topic: l.claim.Topic, ID: l.id, Partition: l.claim.Index, Offset: from,
+		MaxBytes: int32(min(maxLaneAsk, 1+(last-from)*guessedSize)),
+	}
 	s.mu.Unlock()
 	req := &fetch.Request{
-		Wants: []fetch.Want{w}, MaxBytes: maxLaneAsk, Limit: s.cfg.MaxBatchBytes + maxAsk, ClientID: s.b.cluster.ClientID(),
+		Wants: []fetch.Want{w}, MaxBytes: w.MaxBytes, Limit: s.cfg.MaxBatchBytes + maxAsk, ClientID: s.b.cluster.ClientID(),
 	}
 	res, err := s.b.cluster.Raw(s.life, leader, silence, req)
 	got, next := records.Set{}, from

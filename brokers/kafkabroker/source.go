@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -40,7 +41,8 @@ type source struct {
 	stale  chan struct{} // capacity 1: the metadata is older than the cluster
 	save   chan struct{} // capacity 1: commit now
 
-	tools sync.Pool // *tool
+	tools   sync.Pool   // *tool
+	crowded atomic.Bool // deferred messages wait for room
 
 	mu      sync.Mutex
 	err     error // why Receive fails; nil while open
@@ -95,6 +97,9 @@ func (s *source) Receive(ctx context.Context, limit brokers.Limit) ([]*brokers.D
 		}
 		if len(got) > 0 {
 			nudge(s.pump)
+			if s.crowded.Load() {
+				nudge(s.later)
+			}
 			return got, nil
 		}
 		if leased {

@@ -3,6 +3,7 @@ package kafkabroker_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -168,4 +169,50 @@ func TestALaneThatIsPausedOrFullHoldsUpNoOther(t *testing.T) {
 	r.none(100 * time.Millisecond)
 	r.Pause(first, false)
 	r.take(1999)
+}
+
+// Delays are jittered, so that neighbours come due in any order, while the
+// lane has room for few.
+func TestManyDeferredMessagesComeBackInAnyOrder(t *testing.T) {
+	t.Parallel()
+	const n = 3000
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	b := connect(t, quick(c.ListenAddrs()...))
+	ms := outgoing("m", 0, n)
+	for i := range ms {
+		ms[i].Topic, ms[i].Value = "one", append(ms[i].Value, make([]byte, 500)...)
+	}
+	for _, err := range b.Publish(t.Context(), ms) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	sp := on("one")
+	sp.Unfinished.Bytes = 256 << 10
+	r := open(t, b, sp)
+	for _, d := range r.take(n) {
+		delay := 100*time.Millisecond + time.Duration(rand.IntN(400))*time.Millisecond
+		if err := r.Defer([]*brokers.Delivery{d}, delay); err != nil {
+			t.Fatal(err)
+		}
+	}
+	seen := map[int64]bool{}
+	for _, d := range r.take(n) {
+		if seen[d.Offset] {
+			t.Fatalf("offset %d comes twice", d.Offset)
+		}
+		seen[d.Offset] = true
+		if err := r.Ack([]*brokers.Delivery{d}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fs, err := r.Floors(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range fs {
+		if !f.Lane.Retry && f.Next != n {
+			t.Errorf("next %d", f.Next)
+		}
+	}
 }
