@@ -167,7 +167,7 @@ func (c *Consumer) open(ctx context.Context) (brokers.Source, error) {
 		Unfinished: c.cfg.Unfinished, LongestWait: c.longestWait(), Drain: c.cfg.Drain,
 		Events: brokers.Events{
 			Assigned: c.assigned, Revoked: c.revoked, Lost: c.lostLanes,
-			Degraded: func(what string, err error) { c.degraded(what, err) },
+			Degraded: c.degraded,
 		},
 	}
 	for tries := 1; ; tries++ {
@@ -202,13 +202,11 @@ func (c *Consumer) longestWait() time.Duration {
 	return longest
 }
 
+// degraded notes trouble, or its end where err is nil.
 func (c *Consumer) degraded(what string, err error) {
-	switch {
-	case err == nil:
-		if c.health.restore(what) {
-			c.log.Info("works again", "what", what)
-		}
-	case c.health.degrade(what, err):
-		c.log.Warn("degraded", "what", what, "error", err)
+	if err == nil {
+		c.pipeline.restore(what)
+	} else {
+		c.pipeline.degrade(what, err)
 	}
 }

@@ -1,6 +1,8 @@
 package consumer
 
 import (
+	"context"
+	"log/slog"
 	"math/rand/v2"
 	"time"
 
@@ -11,7 +13,7 @@ import (
 // the broker instead of being parked with its payload.
 const deferFrom = time.Second
 
-// decide notes what became of a task, for the observer and the log.
+// decide notes what became of a task, for the observer.
 func (p *pipeline) decide(t *task, v Verdict, err error) {
 	if p.cfg.Observer == nil {
 		return
@@ -94,9 +96,41 @@ func (p *pipeline) duplicate(t *task) {
 	t.route.OnDuplicate(p.base, &t.view, stored)
 }
 
+// sayings bounds lines that a flood of messages would make: so many a second,
+// and how many were left out is said with the next one.
+const sayings = 20
+
+// say logs what concerns one message.
+func (p *pipeline) say(level slog.Level, text string, attrs ...any) {
+	if second := p.now.Truncate(time.Second); second != p.said.second {
+		p.said.second, p.said.lines = second, 0
+	}
+	if p.said.lines++; p.said.lines > sayings {
+		p.said.unsaid++
+		return
+	}
+	if p.said.unsaid > 0 {
+		attrs = append(attrs, "lines_left_out_before", p.said.unsaid)
+		p.said.unsaid = 0
+	}
+	p.log.Log(context.Background(), level, text, attrs...)
+}
+
+// firstFailure logs a key's first failure, so that a handler that panics is
+// seen before its failures are used up; the later ones differ only by their
+// number.
+func (p *pipeline) firstFailure(t *task) {
+	attrs := append(p.attrs(t, t.err), "again_in", t.wait)
+	if t.stack != "" {
+		attrs = append(attrs, "stack", t.stack)
+	}
+	p.say(slog.LevelWarn, "handler failed", attrs...)
+}
+
 // attrs are what identifies a task in a log line.
 func (p *pipeline) attrs(t *task, err error) []any {
-	attrs := []any{"topic", t.d.Lane.Topic, "partition", t.d.Lane.Partition, "offset", t.d.Offset}
+	at := p.position(t)
+	attrs := []any{"topic", t.d.Lane.Topic, "partition", at.Partition, "offset", at.Offset}
 	if t.view.Key != (dedup.Key{}) {
 		attrs = append(attrs, "key", t.view.Key.String())
 	}
@@ -106,6 +140,7 @@ func (p *pipeline) attrs(t *task, err error) []any {
 	return attrs
 }
 
+// degrade and restore may be called from any goroutine.
 func (p *pipeline) degrade(what string, err error) {
 	if p.health.degrade(what, err) {
 		p.log.Warn("degraded", "what", what, "error", err)
