@@ -18,7 +18,7 @@ type Status struct {
 	// Live: the loop moves and no handler has outlived twice its timeout. Not
 	// live means: restart the process.
 	Live bool
-	// Ready: joined once, and the store has answered.
+	// Ready: the source was opened once.
 	Ready bool
 	// Degraded lists what does not work at the moment, by what it affects. It
 	// heals by itself: red readiness would only block the rollout of a fix.

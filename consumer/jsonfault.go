@@ -6,7 +6,6 @@ import (
 	"io"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 )
@@ -101,17 +100,10 @@ func kindName(k jsontext.Kind) string {
 	return "kind " + strconv.Quote(k.String())
 }
 
-// boundText cuts a text at a whole character.
+// boundText cuts a text for people and says so.
 func boundText(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	s = s[:most]
-	for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-		s = s[:len(s)-1]
-	}
-	if n := len(s); n > 0 && s[n-1] >= utf8.RuneSelf {
-		s = s[:n-1]
-	}
-	return s + "…"
+	return cutText(s, most) + "…"
 }

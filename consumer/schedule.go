@@ -108,9 +108,9 @@ func (p *pipeline) laneOf(l *brokers.Lane) *lane {
 	return known
 }
 
-// balance is asked once a round. It keeps one lane whose tasks all wait from filling the bound on
-// unfinished deliveries: it is paused while it holds more than half of it and
-// others have deliveries to give.
+// balance keeps one lane whose tasks all wait from filling the bound on
+// unfinished deliveries. With other lanes beside it, it is paused when it holds
+// more than half of the bound, until it holds less than a quarter.
 func (p *pipeline) balance() {
 	if len(p.lanes) < 2 || p.stopping {
 		return
