@@ -25,12 +25,7 @@ func line(s string, most int) string {
 	}
 	var b strings.Builder
 	space := false
-	for i, r := range s {
-		if r == utf8.RuneError {
-			if _, size := utf8.DecodeRuneInString(s[i:]); size == 1 {
-				r = utf8.RuneError
-			}
-		}
+	for _, r := range s {
 		if !strconv.IsPrint(r) || r == ' ' {
 			space = b.Len() > 0
 			continue
