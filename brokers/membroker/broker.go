@@ -310,9 +310,7 @@ func (b *Broker) Close() error {
 	}
 	b.closed = true
 	for _, g := range b.groups {
-		for _, s := range slices.Clone(g.members) {
-			s.end(brokers.ErrClosed, nil)
-		}
+		g.crash(brokers.ErrClosed)
 	}
 	return nil
 }

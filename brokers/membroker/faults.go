@@ -122,10 +122,15 @@ func (b *Broker) Crash(consumer string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if g := b.groups[consumer]; g != nil {
-		for _, s := range slices.Clone(g.members) {
-			s.events.Drop()
-			s.end(ErrCrashed, nil)
-		}
+		g.crash(ErrCrashed)
+	}
+}
+
+// crash ends every member without a word to it; b.mu is held.
+func (g *group) crash(err error) {
+	for _, s := range slices.Clone(g.members) {
+		s.events.Drop()
+		s.end(err, nil)
 	}
 }
 
