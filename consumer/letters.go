@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -47,9 +48,14 @@ func (p *pipeline) noteKey(t *task) dedup.Key {
 	return t.view.Key
 }
 
-// mail sends a task's letter on its way.
+// mail sends a task's letter on its way, and says so.
 func (p *pipeline) mail(t *task, note letterNote) {
 	t.phase, t.note = lettering, note
+	level := slog.LevelWarn
+	if note.reason == string(deadletter.ReasonConflict) {
+		level = slog.LevelError // two senders use one id, or one of them changes what it has sent
+	}
+	p.say(level, "dead letter", append(p.attrs(t, t.err), "reason", note.reason)...)
 	p.outbox = append(p.outbox, t)
 }
 
@@ -72,7 +78,6 @@ func (p *pipeline) idAt(t *task, reason deadletter.Reason) string {
 
 func (p *pipeline) conflictLetter(t *task) {
 	t.err = fmt.Errorf("same key as a message at %s/%d/%d, other content", t.record.Source.Source, t.record.Source.Partition, t.record.Source.Offset)
-	p.log.Error("conflict: same key, other content", p.attrs(t, t.err)...)
 	id := deadletter.ConflictID(t.view.Key, t.opened, t.fp)
 	p.mail(t, letterNote{id: id, reason: string(deadletter.ReasonConflict), run: t.run, opened: t.opened})
 }
@@ -84,7 +89,6 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 		reason = deadletter.ReasonInDoubt
 	}
 	t.reason = string(reason)
-	p.log.Warn("dead letter", append(p.attrs(t, t.err), "reason", t.reason)...)
 	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, t.opened), reason: t.reason, run: t.run, opened: t.opened})
 }
 
@@ -93,14 +97,16 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 func (p *pipeline) owedLetter(t *task) {
 	r := t.record
 	t.reason, t.err, t.stack = r.Reason, recorded(r), r.Stack
-	p.log.Warn("dead letter, owed since an earlier run", append(p.attrs(t, t.err), "reason", r.Reason)...)
 	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened})
 }
 
 // letter is what is published for a task in phase lettering.
 func (p *pipeline) letter(t *task) deadletter.Letter {
 	text, typ, stack := errorTexts(t)
-	at := p.position(t)
+	at, stored := p.position(t), t.d.Time
+	if at.Source != t.d.Lane.Source {
+		stored = time.Time{} // it is the copy's that waited, and the original's is not kept
+	}
 	l := deadletter.Letter{
 		ID: t.note.id, Consumer: p.cfg.Name, Reason: deadletter.Reason(t.note.reason),
 		Error: text, ErrorType: typ, Stack: stack,
@@ -108,7 +114,7 @@ func (p *pipeline) letter(t *task) deadletter.Letter {
 		Run: t.note.run, AppVersion: p.cfg.AppVersion, Traceparent: t.view.Header("traceparent"),
 		Source: deadletter.Source{
 			Topic: t.d.Lane.Topic, Identity: at.Source, Subject: t.d.Subject,
-			Partition: at.Partition, Offset: at.Offset, JetStream: t.d.Subject != "", Time: t.d.Time,
+			Partition: at.Partition, Offset: at.Offset, JetStream: t.d.Subject != "", Time: stored,
 		},
 		BrokerKey: t.d.Key, Value: t.d.Value, Headers: t.view.Headers,
 	}

@@ -75,11 +75,15 @@ type pipeline struct {
 	freedCount, freedBytes int // since the receiver was told
 	decisions              []Decision
 	prefixed               map[dedup.Position]int64 // what was last put into a commit
-	sample                 *task                    // the first with a key, until the greeting
-	greetBy                time.Time                // zero: done
-	full                   bool                     // the store took no new key
-	stopping               bool
-	stopped                bool
+	said                   struct {                 // see say
+		second        time.Time
+		lines, unsaid int
+	}
+	sample   *task     // the first with a key, until the greeting
+	greetBy  time.Time // zero: done
+	full     bool      // the store took no new key
+	stopping bool
+	stopped  bool
 }
 
 // linger bounds how long a commit waits for handlers that are quick.

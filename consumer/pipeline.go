@@ -234,6 +234,9 @@ func (p *pipeline) released(t *task) {
 		verdict = Released
 	}
 	p.decide(t, verdict, t.err)
+	if verdict == Retried && t.failures == 1 {
+		p.firstFailure(t)
+	}
 	switch {
 	case t.copied:
 		p.ack(t)
