@@ -177,19 +177,25 @@ func (o *own) source(s *Source) {
 }
 
 // stackLine is a stack as one line of at most MaxStack bytes. Whole lines are
-// kept from the top, where the panic is.
+// kept from the top, where the panic is; empty ones at either end are not.
 func stackLine(stack string) string {
 	if len(stack) > MaxStack {
 		stack = stack[:MaxStack]
 	}
 	var b strings.Builder
+	empty := 0 // lines since the last that was written
 	for l := range strings.Lines(stack) {
 		text := strings.TrimRight(l, "\r\n")
 		indent := len(text) - len(strings.TrimLeft(text, "\t"))
 		text = escapeLines(strings.Repeat("\t", indent) + line(text, MaxStack))
-		if b.Len() > 0 {
-			text = escapeLines("\n") + text
+		if text == "" {
+			empty++
+			continue
 		}
+		if b.Len() > 0 {
+			text = strings.Repeat(escapeLines("\n"), empty+1) + text
+		}
+		empty = 0
 		if b.Len()+len(text) > MaxStack {
 			break
 		}

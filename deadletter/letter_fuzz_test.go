@@ -63,6 +63,7 @@ func untilZero(b []byte) (head, tail []byte) {
 // decides, and stay as they are from then on.
 func FuzzLetter(f *testing.F) {
 	f.Add("order.create", "ord-1", "boom", "main.f()\n\tx.go:1", "orders", "orders.eu", "k", []byte("v"), uint32(1), int64(7), true)
+	f.Add("s", "i", "", "\n \nmain.f()\n\n\tx.go:1\n ", "t", "", "", []byte(nil), uint32(1), int64(0), false)
 	f.Add("s", "\"=\x00 ", "\xff\n\u202e", "\\n\\\\\n", "=t", "\"", "", []byte(nil), uint32(0), int64(0), false)
 	f.Fuzz(func(t *testing.T, scope, id, text, stack, topic, subject, header string, value []byte, run uint32, offset int64, jetstream bool) {
 		key := dedup.Key{Consumer: "c", Scope: scope, ID: id}
