@@ -108,31 +108,6 @@ func (p *pipeline) laneOf(l *brokers.Lane) *lane {
 	return known
 }
 
-// balance keeps one lane whose tasks all wait from filling the bound on
-// unfinished deliveries. With other lanes beside it, it is paused when it holds
-// more than half of the bound, until it holds less than a quarter.
-func (p *pipeline) balance() {
-	if len(p.lanes) < 2 || p.stopping {
-		return
-	}
-	limit := p.cfg.Unfinished.Messages
-	for _, l := range p.lanes {
-		pause := l.paused
-		switch {
-		case l.ended:
-			continue
-		case l.unfinished > limit/2:
-			pause = true
-		case l.unfinished < limit/4:
-			pause = false
-		}
-		if pause != l.paused {
-			l.paused = pause
-			p.source.Pause(l.Lane, pause)
-		}
-	}
-}
-
 // endLane stops work on a lane: what has not started goes back, what runs may
 // finish until cancelAt.
 func (p *pipeline) endLane(l *lane, cancelAt time.Time) {
