@@ -117,16 +117,6 @@ func fullDiskProcess(config string) error {
 	return store.Close()
 }
 
-// eventually waits for what other goroutines do with real files.
-func eventually(is func() bool) bool {
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
-		if is() {
-			return true
-		}
-	}
-	return false
-}
-
 func TestOnAFullDiskNothingStartsNothingIsAckedAndNothingRunsTwice(t *testing.T) {
 	p := start(t, "full disk", filepath.Join(t.TempDir(), "billing.db"))
 	p.wait(func(words []string) { t.Errorf("the process says %q", words) })
