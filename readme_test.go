@@ -26,6 +26,9 @@ var ranBy = map[string][2]string{
 	"go run ./examples/kafka-orders produce --brokers 127.0.0.1:9092":    {"examples/kafka-orders/orders_test.go", `"produce", "--brokers", s.addresses`},
 	"make bench-store": {"Makefile", "bench-store:"},
 	"make bench-nats":  {"Makefile", "bench-nats:"},
+	"make bench-kafka": {"Makefile", "bench-kafka:"},
+	"make test":        {".ci/run", "--no-print-directory test"},
+	"go test ./...":    {"Makefile", "./..."},
 }
 
 var (
