@@ -72,8 +72,8 @@ func (p *pipeline) finished(t *task) {
 	default:
 		says = provesDown
 	}
-	counts := true
-	if !t.hung { // it was recorded when it was found to hang
+	counts := t.counts
+	if !t.hung { // else it was recorded when it was found to hang
 		counts = p.breaker.record(t.epoch, t.hash, int(t.failures), says, p.now)
 	}
 	if says == provesDown {

@@ -23,7 +23,7 @@ func (p *pipeline) supervise() {
 			hung++
 			if !t.hung {
 				t.hung = true
-				p.breaker.record(t.epoch, t.hash, int(t.failures), provesDown, p.now)
+				t.counts = p.breaker.record(t.epoch, t.hash, int(t.failures), provesDown, p.now)
 				abandoned = append(abandoned, t.d)
 				p.log.Error("handler hangs: it has outlived twice its timeout, its lease is no longer renewed", append(p.attrs(t, nil), "timeout", t.route.Timeout)...)
 			}

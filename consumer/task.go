@@ -39,6 +39,7 @@ type task struct {
 	renewAt  time.Time
 	owned    bool
 	hung     bool // runs for more than twice its timeout
+	counts   bool // while hung: a failure of it does, as the breaker said when it was found
 
 	// From the handler.
 	attempt *attempt
