@@ -170,7 +170,8 @@ func (f *traffic) positions(ctx context.Context) {
 		if err == nil && len(res.Groups) == 1 && len(res.Groups[0].Topics) == 1 && res.Groups[0].ErrorCode == 0 {
 			if p := res.Groups[0].Topics[0].Partitions[0]; p.ErrorCode == 0 {
 				f.mu.Lock()
-				if p.Offset < highest {
+				// -1 is what a coordinator says that has just come back.
+				if p.Offset >= 0 && p.Offset < highest {
 					f.back = append(f.back, fmt.Sprintf("%d after %d", p.Offset, highest))
 				}
 				highest = max(highest, p.Offset)
