@@ -129,6 +129,11 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}
 	stopKeeping()
 	end()
+	select {
+	case <-looped:
+		p.sending.Wait() // their context has just ended
+	default: // the loop may start another one yet
+	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMargin(c.cfg.Drain)+time.Second)
 	defer cancel()
 	c.lastMark(closing)

@@ -104,6 +104,10 @@ func (p *pipeline) owedLetter(t *task) {
 func (p *pipeline) letter(t *task) deadletter.Letter {
 	text, typ, stack := errorTexts(t)
 	at, stored := p.position(t), t.d.Time
+	if t.note.reason == string(deadletter.ReasonConflict) {
+		// The record speaks of the message that was first, not of this one.
+		at = dedup.Position{Source: t.d.Lane.Source, Partition: t.d.Lane.Partition, Offset: t.d.Offset}
+	}
 	if at.Source != t.d.Lane.Source {
 		stored = time.Time{} // it is the copy's that waited, and the original's is not kept
 	}

@@ -59,8 +59,9 @@ type pipeline struct {
 	ends       []*task // outcome decided
 	notes      []*task // letter confirmed
 	prefixes   []dedup.Position
-	outbox     []*task // letters and copies to publish
-	publishing int     // batches under way
+	outbox     []*task        // letters and copies to publish
+	publishing int            // batches under way
+	sending    sync.WaitGroup // goroutines of send, which Run waits for
 	acks       []*task
 	settled    []*brokers.Delivery // scratch
 

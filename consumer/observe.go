@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -35,7 +36,7 @@ func (p *pipeline) decide(t *task, v Verdict, err error) {
 func (p *pipeline) observed() {
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.Error("Observer panicked", "panic", v)
+			p.log.Error("Observer panicked", "panic", p.cfg.Redact(fmt.Sprint(v)))
 		}
 		clear(p.decisions)
 		p.decisions = p.decisions[:0]
@@ -90,7 +91,7 @@ func (p *pipeline) duplicate(t *task) {
 	p.place(t)
 	defer func() {
 		if v := recover(); v != nil {
-			p.log.Error("OnDuplicate panicked", append(p.attrs(t, nil), "panic", v)...)
+			p.log.Error("OnDuplicate panicked", append(p.attrs(t, nil), "panic", p.cfg.Redact(fmt.Sprint(v)))...)
 		}
 	}()
 	t.route.OnDuplicate(p.base, &t.view, stored)

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -156,7 +157,11 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 		// The store takes no new keys, or this one is beyond it. Nothing of it
 		// may be lost, so it waits.
 		p.full = true
-		p.degrade("store takes no new keys", a.Err)
+		err := a.Err
+		if err == nil {
+			err = fmt.Errorf("it answered %v to a claim", a.Kind)
+		}
+		p.degrade("store takes no new keys", err)
 		p.waiting(t, p.poll(storeFullPause))
 	}
 }
@@ -243,7 +248,7 @@ func (p *pipeline) released(t *task) {
 	case t.lane.ended:
 		p.leave(t)
 		p.drop(t)
-	case t.lane.Retry && t.wait > t.route.Retry.MaxBlocking:
+	case t.lane.Retry && t.wait > deferFrom:
 		p.deferred(t, t.wait)
 	default:
 		p.leave(t)

@@ -34,7 +34,7 @@ func (p *pipeline) publish() {
 		}
 		p.outbox = rest
 		p.publishing++
-		go p.send(batch, messages)
+		p.sending.Go(func() { p.send(batch, messages) })
 	}
 }
 

@@ -1,6 +1,7 @@
 package consumer
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -48,6 +49,11 @@ func (p *pipeline) supervise() {
 		if l.ended && l.unfinished == 0 && p.now.Sub(l.cancelAt) > time.Minute {
 			delete(p.lanes, key)
 		}
+	}
+	if t := p.alone; t != nil {
+		p.degrade("all but a suspect", fmt.Errorf("%v has taken the process down %d times and runs with nothing beside it", t.view.Key, t.crashes))
+	} else {
+		p.restore("all but a suspect")
 	}
 	if state, _ := p.breaker.status(); state == breakerClosed {
 		p.restore("breaker")
