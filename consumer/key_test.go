@@ -37,11 +37,12 @@ func TestAFieldIsTheTextOfAStringOrNumber(t *testing.T) {
 }
 
 func TestWhatIsNoIDIsRefusedWithThePathAndTheFieldsThatWereThere(t *testing.T) {
-	many := "{"
+	var many strings.Builder
+	many.WriteString("{")
 	for i := range 100 {
-		many += `"` + strings.Repeat("n", 300) + string(rune('0'+i%10)) + strings.Repeat("x", i) + `":1,`
+		many.WriteString(`"` + strings.Repeat("n", 300) + string(rune('0'+i%10)) + strings.Repeat("x", i) + `":1,`)
 	}
-	many += `"z":1}`
+	many.WriteString(`"z":1}`)
 	for _, c := range []struct {
 		name, payload string
 		reason        deadletter.Reason
@@ -61,7 +62,7 @@ func TestWhatIsNoIDIsRefusedWithThePathAndTheFieldsThatWereThere(t *testing.T) {
 		{"twice elsewhere", `{"id":"a","b":{"c":1,"c":2}}`, deadletter.ReasonKey, []string{"c", "twice"}},
 		{"no object", `["id"]`, deadletter.ReasonKey, []string{"array"}},
 		{"no names", `{}`, deadletter.ReasonKey, []string{"missing", "none"}},
-		{"many long names", many, deadletter.ReasonKey, []string{"missing", "…"}},
+		{"many long names", many.String(), deadletter.ReasonKey, []string{"missing", "…"}},
 		{"garbage", `{"id":"secret`, deadletter.ReasonDecode, []string{"JSON"}},
 		{"not JSON", "\x00\x01secret", deadletter.ReasonDecode, []string{"JSON"}},
 		{"breaks off behind the field", `{"id":"secret","a":`, deadletter.ReasonDecode, []string{"JSON"}},

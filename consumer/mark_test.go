@@ -39,8 +39,7 @@ func (r *rig) otherRun(store dedup.Store, routes ...consumer.Route) error {
 
 func wantStartError(t *testing.T, err error, texts ...string) {
 	t.Helper()
-	var start *brokers.StartError
-	if !errors.As(err, &start) {
+	if _, ok := errors.AsType[*brokers.StartError](err); !ok {
 		t.Fatalf("got %v, want a StartError", err)
 	}
 	for _, text := range texts {

@@ -101,12 +101,6 @@ func (p *process) kill() {
 	p.wait(func([]string) {})
 }
 
-// terminate sends SIGTERM and waits until it is dead.
-func (p *process) terminate(see func(words []string)) {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM)
-	p.wait(see)
-}
-
 // wait shows what the process prints until it is dead.
 func (p *process) wait(see func(words []string)) {
 	for words := range p.words {

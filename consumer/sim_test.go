@@ -348,10 +348,10 @@ func (w *world) produce() {
 	}
 	for i := range repeats {
 		value, _ := json.Marshal(job{No: id, Do: kind})
-		switch {
-		case kind == "garbage":
-			repeats, value = 1, []byte("{"+id)
-		case kind == "conflict":
+		switch kind {
+		case "garbage":
+			value = []byte("{" + id)
+		case "conflict":
 			value, _ = json.Marshal(job{No: id, Do: fmt.Sprint(kind, "/", i)})
 		}
 		// Repeats of some keys are on another partition.
@@ -430,14 +430,14 @@ func simulate(t *testing.T, seed uint64) (bad []string, begun int) {
 			}
 		}
 		time.Sleep(time.Minute) // who is being ended is replaced by now
-		status := ""
+		var status strings.Builder
 		for _, p := range w.procs {
-			status += fmt.Sprintf("; %+v", p.c.Status())
+			fmt.Fprintf(&status, "; %+v", p.c.Status())
 			p.ending.Store(true)
 			p.halt(false)
 		}
 		if left > 0 {
-			w.wrong("%d messages are never settled%s", left, status)
+			w.wrong("%d messages are never settled%s", left, status.String())
 		}
 		w.check()
 		bad, begun = w.bad, w.begun
