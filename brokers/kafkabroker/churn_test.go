@@ -66,7 +66,7 @@ func visit(t *testing.T, addrs []string, l *ledger, faithful bool) *visitor {
 	t.Helper()
 	v := &visitor{l: l, line: &line{}, mine: map[*brokers.Lane]bool{}, done: make(chan struct{})}
 	cfg := quick(addrs...)
-	cfg.Dial, cfg.SessionTimeout = v.line.dial, time.Second
+	cfg.Dial, cfg.SessionTimeout = v.line.dial, 2*time.Second
 	v.b = connect(t, cfg)
 	sp := spec()
 	// What the member hears after it has left says nothing.

@@ -45,13 +45,12 @@ func (s *source) healthy() func() error {
 	}
 }
 
-// settled hears that a round or a heartbeat went well.
+// settled hears that a round is over.
 func (s *source) settled() {
 	s.mu.Lock()
 	s.inGroup = true
 	s.mu.Unlock()
 	s.begun()
-	s.trouble.over("group")
 }
 
 // begun lets Open return when the first round is over and the position of

@@ -29,9 +29,10 @@ type lane struct {
 	origin int32 // partitions of the topic when the group began with it
 
 	life   life
-	placed bool // its position is known and committed
-	tried  bool // or its leader could not tell
-	told   bool // Assigned was called, so that Revoked or Lost must be
+	since  time.Time // when the claim began
+	placed bool      // its position is known and committed
+	tried  bool      // or its leader could not tell for long
+	told   bool      // Assigned was called, so that Revoked or Lost must be
 	paused bool
 	track  position.Track
 

@@ -44,9 +44,10 @@ func newMembership(cfg group.Config, reads map[string]string, apart bool) *membe
 		return m
 	}
 	add(cfg.Group, func(topic, of string) bool { return topic == of })
+	// That all is well is said by the first one.
 	hear := cfg.Trouble
+	cfg.Joined = nil
 	cfg.Trouble = func(err error) {
-		// That all is well is said by the first one.
 		if err != nil {
 			hear(err)
 		}

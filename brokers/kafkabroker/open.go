@@ -213,9 +213,10 @@ func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 		Session: b.cfg.SessionTimeout, Rebalance: b.cfg.RebalanceTimeout, Heartbeat: b.cfg.Heartbeat, Drain: spec.Drain,
 		Leads: leads(spec.Consumer), Healthy: s.healthy(),
 		Assigned: s.assigned, Revoked: s.revoked, Lost: s.lost,
+		Joined: s.settled,
 		Trouble: func(err error) {
 			if err == nil {
-				s.settled()
+				s.trouble.over("group")
 				return
 			}
 			s.trouble.report("group", err)

@@ -34,7 +34,7 @@ func (s *source) assigned(claims []group.Claim) {
 
 // newLane registers a lane that is opening; s.mu is held.
 func (s *source) newLane(c group.Claim) *lane {
-	l := &lane{claim: c, leader: -1, high: -1}
+	l := &lane{claim: c, leader: -1, high: -1, since: time.Now()}
 	l.Topic, l.Partition = s.reads[c.Topic], c.Index
 	l.Retry = l.Topic != c.Topic
 	l.Backlog = -1
@@ -42,6 +42,10 @@ func (s *source) newLane(c group.Claim) *lane {
 	s.byClaim[c], s.byLane[&l.Lane] = l, l
 	return l
 }
+
+// leaderless is how long Open waits for the leader of one partition among
+// others: one that was just made or moved has it soon.
+const leaderless = 5 * time.Second
 
 // open finds the positions of lanes of one topic, commits them, and hands the
 // lanes over. It tries until it has done it for all, or they are gone: those
@@ -88,7 +92,7 @@ func (s *source) unplaced(ls []*lane) (open, led []*lane) {
 		if p, ok := s.topics[l.claim.Topic].Partitions[l.claim.Index]; ok && p.Leader >= 0 {
 			led = append(led, l)
 		} else {
-			l.tried = true
+			l.tried = l.tried || time.Since(l.since) > leaderless
 		}
 	}
 	return open, led
@@ -110,7 +114,7 @@ func (s *source) openOnce(ls []*lane) error {
 	g, err := s.survey(ctx, ls)
 	s.mu.Lock()
 	ls = slices.DeleteFunc(ls, func(l *lane) bool {
-		l.tried = l.tried || g.committed != nil
+		l.tried = l.tried || g.committed != nil && time.Since(l.since) > leaderless
 		return !g.knows(l.claim.Partition)
 	})
 	s.mu.Unlock()

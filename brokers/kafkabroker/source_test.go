@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/brokers"
@@ -144,4 +145,25 @@ func TestAPartitionWithoutALeaderHoldsUpNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.take(1)
+}
+
+// Heartbeats are answered while the first round goes on. They do not mean that
+// it is over.
+func TestWhereToBeginIsCommittedWhenOpenReturns(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SleepOutOfOrder())
+	c.ControlKey(14, func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		c.SleepControl(func() { time.Sleep(300 * time.Millisecond) })
+		return nil, nil, false
+	})
+	o := newOther(t, c.ListenAddrs())
+	o.produce(t, "orders", outgoing("old", 0, 3)...)
+	b := connect(t, quick(o.addrs...))
+	sp := on("orders")
+	sp.StartFrom = brokers.Start{Kind: brokers.StartLatest}
+	open(t, b, sp)
+	if at := o.committed(t, sp.Consumer, "orders"); at != 3 {
+		t.Fatalf("committed %d", at)
+	}
 }

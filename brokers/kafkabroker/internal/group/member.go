@@ -24,7 +24,7 @@ type Position struct {
 }
 
 // Config describes a member. All of it is needed but Instance and the
-// callbacks from Trouble on.
+// callbacks from Joined on.
 type Config struct {
 	Cluster  *cluster.Cluster
 	Group    string
@@ -47,6 +47,8 @@ type Config struct {
 	// Lost says that claims are over already. It must not block.
 	Lost func(_ []Claim, cause error)
 
+	// Joined says that a round is over; Assigned was called before.
+	Joined func()
 	// Trouble hears of what heals by itself, and nil when it has.
 	Trouble func(error)
 	// Foreign hears of members of other software, when this one leads.

@@ -51,6 +51,9 @@ func (m *Member) round(ctx context.Context) error {
 	}
 	m.take(id, j.GenerationID, sent, assigned)
 	m.trouble(nil)
+	if m.cfg.Joined != nil {
+		m.cfg.Joined()
+	}
 	return nil
 }
 
