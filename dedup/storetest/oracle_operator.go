@@ -14,7 +14,12 @@ func (w *world) operate(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKin
 	}
 	fence := f.fence
 	if f.state == dedup.Absent {
-		fence = o.Seen.Fence // what a store remembers of an absent key is its own affair
+		// What a store remembers of an absent key is its own affair. One that
+		// remembers the fence may refuse what was read before the key came and went.
+		fence = o.Seen.Fence
+		if got.Kind == dedup.Refused {
+			fence = got.Fence
+		}
 	}
 	if o.Seen != (dedup.Seen{State: f.state, Run: f.run, Fence: fence}) || !o.Expires.IsZero() && o.Expires.Before(w.now) {
 		return dedup.Refused
