@@ -4,8 +4,10 @@ package consumer_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
+	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -20,7 +22,36 @@ import (
 	"github.com/onceward/onceward/dedup/boltstore"
 )
 
-func init() { roles["full disk"] = fullDiskProcess }
+func init() { roles["disk"] = diskProcess }
+
+// diskConfig says how the disk of a process fails in the middle.
+type diskConfig struct {
+	File string
+	// Switch is a file outside of that disk, which is read-only while the file
+	// is there. Empty: the disk is full instead.
+	Switch string
+}
+
+// cause is what a failed write says.
+func (c *diskConfig) cause() string {
+	if c.Switch == "" {
+		return syscall.EFBIG.Error()
+	}
+	return syscall.EROFS.Error()
+}
+
+// fail makes the disk fail, or mends it.
+func (c *diskConfig) fail(on bool) error {
+	switch {
+	case c.Switch == "" && on:
+		return limitFiles(1)
+	case c.Switch == "":
+		return limitFiles(1 << 62)
+	case on:
+		return os.WriteFile(c.Switch, nil, 0o600)
+	}
+	return os.Remove(c.Switch)
+}
 
 // limitFiles lets this process write only the first bytes of a file, as on a
 // disk that is full.
@@ -33,21 +64,25 @@ func limitFiles(bytes uint64) error {
 	return syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)
 }
 
-// fullDiskProcess prints what it finds wrong.
-func fullDiskProcess(config string) error {
+// diskProcess prints what it finds wrong.
+func diskProcess(config string) error {
+	var disk diskConfig
+	if err := json.Unmarshal([]byte(config), &disk); err != nil {
+		return err
+	}
 	signal.Ignore(syscall.SIGXFSZ) // the write fails instead
 	wrong := func(format string, args ...any) { fmt.Println("wrong", fmt.Sprintf(format, args...)) }
-	store, err := boltstore.Open(strings.Trim(config, `"`), boltstore.Options{Logger: slog.New(slog.DiscardHandler)})
+	store, err := boltstore.Open(disk.File, boltstore.Options{Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
 	broker := membroker.New(membroker.Config{Topics: map[string]int{topic: 2}})
 	var runs counter
-	var full atomic.Bool
+	var failing atomic.Bool
 	held, finish := make(chan struct{}, 4), make(chan struct{})
 	route := consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
-		if full.Load() && o.Cents != 1 {
-			wrong("%s starts on a full disk", o.No)
+		if failing.Load() && o.Cents != 1 {
+			wrong("%s starts on a disk that fails", o.No)
 		}
 		if runs.add(o.No); o.Cents == 1 {
 			held <- struct{}{}
@@ -76,28 +111,28 @@ func fullDiskProcess(config string) error {
 	for range 4 {
 		<-held
 	}
-	if err := limitFiles(1); err != nil {
+	if err := disk.fail(true); err != nil {
 		return err
 	}
 	for i := range 100 {
 		send(fmt.Sprint("o-", i), 2)
 	}
 	eventually(func() bool { return c.Status().Degraded["store"] != "" })
-	full.Store(true) // the first commit has failed
+	failing.Store(true) // the first commit has failed
 	close(finish)
 	time.Sleep(300 * time.Millisecond)
 	if n := unsettled(); n != 104 {
-		wrong("%d messages are unsettled on a full disk, want all 104", n)
+		wrong("%d messages are unsettled on a disk that fails, want all 104", n)
 	}
-	if s := c.Status(); s.Degraded["store"] == "" || !s.Live || !s.Ready {
+	if s := c.Status(); !strings.Contains(s.Degraded["store"], disk.cause()) || !s.Live || !s.Ready {
 		wrong("status %+v", s)
 	}
-	full.Store(false)
-	if err := limitFiles(1 << 62); err != nil {
+	failing.Store(false)
+	if err := disk.fail(false); err != nil {
 		return err
 	}
 	if !eventually(func() bool { return unsettled() == 0 }) {
-		wrong("%d messages are unsettled when there is room again", unsettled())
+		wrong("%d messages are unsettled when the disk works again", unsettled())
 	}
 	for i := range 4 {
 		if n := runs.of(fmt.Sprint("held-", i)); n != 1 {
@@ -118,7 +153,7 @@ func fullDiskProcess(config string) error {
 }
 
 func TestOnAFullDiskNothingStartsNothingIsAckedAndNothingRunsTwice(t *testing.T) {
-	p := start(t, "full disk", filepath.Join(t.TempDir(), "billing.db"))
+	p := start(t, "disk", diskConfig{File: filepath.Join(t.TempDir(), "billing.db")})
 	p.wait(func(words []string) { t.Errorf("the process says %q", words) })
 	if p.err != nil {
 		t.Error(p.err)
