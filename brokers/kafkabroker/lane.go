@@ -50,8 +50,10 @@ type lane struct {
 	start  int64     // the log's first offset that was heard of
 
 	// waiting
-	later  deferrals
-	asking bool // deferred deliveries are being read again
+	later     deferrals
+	asking    bool  // deferred deliveries are being read again
+	gone      int   // deferred deliveries that the log has no more
+	firstGone int64 // the first of them, when there are any
 
 	// committing
 	stored group.Position // what the group keeps, as far as is known

@@ -173,7 +173,7 @@ func (s *source) readAgain(l *lane, want map[int64]*position.Span) {
 // leftover sorts out what was asked for and did not come: what lies below next
 // is not in the log any more, and the rest is asked for again; s.mu is held.
 func (s *source) leftover(l *lane, want map[int64]*position.Span, next int64) {
-	gone, first := 0, int64(-1)
+	gone := false
 	now := time.Now()
 	for o, span := range want {
 		if o >= next {
@@ -181,14 +181,17 @@ func (s *source) leftover(l *lane, want map[int64]*position.Span, next int64) {
 			continue
 		}
 		if span.Settle(o) {
-			gone++
-			if first < 0 || o < first {
-				first = o
+			if l.gone == 0 || o < l.firstGone {
+				l.firstGone = o
 			}
+			l.gone++
+			gone = true
 		}
 	}
-	if gone > 0 {
-		s.trouble.report("gap "+l.name(), &GapError{Partition: l.name(), Kind: CopiesGone, Position: first, Gone: gone})
+	if gone {
+		// What came due before is told again: the report takes the place of
+		// the last one.
+		s.trouble.report("gap "+l.name(), &GapError{Partition: l.name(), Kind: CopiesGone, Position: l.firstGone, Gone: l.gone})
 	}
 }
 
