@@ -205,7 +205,9 @@ func TestALostMetaPageIsNeverTheCommitBefore(t *testing.T) {
 // so is everybody after.
 func TestDamageFoundWhileRunningEndsTheUseOfTheFile(t *testing.T) {
 	for name, damage := range map[string]func(f *os.File) error{
-		"cut off": func(f *os.File) error { return f.Truncate(8192) },
+		"cut off":     func(f *os.File) error { return f.Truncate(8192) },
+		"cut to none": func(f *os.File) error { return f.Truncate(0) },
+		"beheaded":    func(f *os.File) error { _, err := f.WriteAt(make([]byte, 8192), 0); return err },
 		"zeroed": func(f *os.File) error {
 			i, err := f.Stat()
 			if err != nil {

@@ -26,9 +26,9 @@ import (
 // how to go on; one of the file system.
 func Open(path string, o Options) (*Store, error) {
 	o = o.withDefaults()
-	path, err := filepath.Abs(path)
+	path, err := locate(path)
 	if err != nil {
-		return nil, fmt.Errorf("path of the store: %w", err)
+		return nil, fmt.Errorf("store %q: %w", path, err)
 	}
 	s := &Store{path: path, options: o, log: o.Logger, turn: make(chan struct{}, 1)}
 	deadline := time.Now().Add(o.LockWait)
@@ -43,8 +43,47 @@ func Open(path string, o Options) (*Store, error) {
 	return s, nil
 }
 
+// locate is the one name of a file, so that two processes which reach it by
+// different ones lock the same, and says what cannot be a store before anything
+// is made beside it or in its place. It returns path itself with an error.
+func locate(path string) (string, error) {
+	if path == "" {
+		return path, errors.New("path is empty")
+	}
+	name, err := filepath.Abs(path)
+	if err != nil {
+		return path, err
+	}
+	i, err := os.Stat(name)
+	if errors.Is(err, os.ErrNotExist) {
+		if _, err := os.Lstat(name); err == nil {
+			// A new file in the link's place would hide the one behind it, which
+			// may be on a volume that is not mounted yet.
+			return path, errors.New("symbolic link leads to nothing")
+		}
+		dir, err := filepath.EvalSymlinks(filepath.Dir(name))
+		if err != nil {
+			return path, err
+		}
+		return filepath.Join(dir, filepath.Base(name)), nil
+	}
+	if err != nil {
+		return path, err
+	}
+	if !i.Mode().IsRegular() {
+		return path, errors.New("not a regular file")
+	}
+	if name, err = filepath.EvalSymlinks(name); err != nil {
+		return path, err
+	}
+	return name, nil
+}
+
 func (s *Store) open(deadline time.Time) error {
-	if i, err := os.Stat(s.path); !s.options.ReadOnly && (errors.Is(err, os.ErrNotExist) || err == nil && i.Size() == 0) {
+	if i, err := os.Stat(s.path); errors.Is(err, os.ErrNotExist) || err == nil && i.Size() == 0 {
+		if s.options.ReadOnly {
+			return fmt.Errorf("%s: there is no store in this file", s.path)
+		}
 		if err := create(s.path); err != nil {
 			return fmt.Errorf("make %s: %w", s.path, err)
 		}

@@ -73,7 +73,7 @@ func (s *Store) transact(f func(*bolt.Tx) error, works bool) error {
 	if works {
 		return s.guard(func() error { return s.db.Update(guarded) })
 	}
-	tx, err := s.db.Begin(true)
+	tx, err := s.beginTx(true)
 	if err != nil {
 		return err
 	}
@@ -81,6 +81,15 @@ func (s *Store) transact(f func(*bolt.Tx) error, works bool) error {
 		return errors.Join(err, s.guard(tx.Rollback))
 	}
 	return s.guard(tx.Commit)
+}
+
+// beginTx begins a transaction. That reads a meta page, which may be gone.
+func (s *Store) beginTx(writes bool) (tx *bolt.Tx, err error) {
+	err = s.guard(func() (err error) {
+		tx, err = s.db.Begin(writes)
+		return err
+	})
+	return tx, err
 }
 
 // install takes over what a commit has changed.
@@ -130,7 +139,7 @@ func (s *Store) failed(err error) error {
 		m := newest(&metas)
 		unchanged = m != nil && m.commit == s.commit
 	}
-	if tx, e := s.db.Begin(false); e != nil {
+	if tx, e := s.beginTx(false); e != nil {
 		unchanged = false // such as when the file could not be mapped again
 	} else {
 		_ = tx.Rollback()
