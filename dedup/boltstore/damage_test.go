@@ -221,6 +221,7 @@ func TestDamageFoundWhileRunningEndsTheUseOfTheFile(t *testing.T) {
 			t.Run(name+", then "+first, func(t *testing.T) {
 				s := newStore(t, func(o *Options) { o.noSync, o.entries = true, 100 })
 				complete(t, s, 0, 500)
+				whole := readFile(t, s.path)
 				f, err := os.OpenFile(s.path, os.O_RDWR, 0)
 				if err != nil {
 					t.Fatal(err)
@@ -243,8 +244,16 @@ func TestDamageFoundWhileRunningEndsTheUseOfTheFile(t *testing.T) {
 				select {
 				case <-done:
 				case <-time.After(20 * time.Second):
-					t.Error("close hangs")
+					t.Fatal("close hangs")
 				}
+				if err := os.WriteFile(s.path, whole, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				restored, err := Open(s.path, Options{LockWait: -1, Logger: quiet})
+				if err != nil {
+					t.Fatalf("a restored copy in the same process: %v", err)
+				}
+				_ = restored.Close()
 			})
 		}
 	}

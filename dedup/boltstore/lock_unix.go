@@ -36,6 +36,15 @@ func flock(f *os.File, how int) (bool, error) {
 	}
 }
 
+// unlock gives up a file's lock, which a map of the file would hold beyond its
+// descriptor.
+func unlock(f *os.File) error {
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_UN); err != nil {
+		return fmt.Errorf("unlock: %w", err)
+	}
+	return nil
+}
+
 func inodeOf(f *os.File) (uint64, bool) {
 	i, err := f.Stat()
 	if err != nil {

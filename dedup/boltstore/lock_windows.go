@@ -29,6 +29,9 @@ func tryLock(f *os.File) (bool, error) {
 
 func tryShare(*os.File) (bool, error) { return true, nil }
 
+// unlock does nothing: bbolt's lock goes with its handle.
+func unlock(*os.File) error { return nil }
+
 func inodeOf(*os.File) (uint64, bool) { return 0, false }
 
 // syncNames does nothing: a directory cannot be synced here.

@@ -224,7 +224,8 @@ func (s *Store) Close() error {
 	switch {
 	case broken:
 		// bbolt may have panicked with its locks held, and would wait for them.
-		err = s.file.f.Close()
+		// Its map of the file stays.
+		err = errors.Join(unlock(s.file.f), s.file.f.Close())
 	case db != nil:
 		err = s.guard(db.Close) // waits for readers
 	}
