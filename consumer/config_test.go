@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/membroker"
 	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/dedup/memstore"
 )
 
 // named is a broker that is only asked for its destinations.
@@ -108,6 +110,8 @@ func TestAFaultNamesItsField(t *testing.T) {
 		{name: "topic twice", field: "Config.Topics[1]", config: func(c *Config) { c.Topics = []string{"a", "a"} }},
 		{name: "own dead letters", field: "Config.Topics[1]", config: func(c *Config) { c.Topics = []string{"a", "a.billing.dlq"} }},
 		{name: "own retry topic", field: "Config.Topics[0]", config: func(c *Config) { c.Topics = []string{"a.billing.retry", "a"} }},
+		{name: "nil pointer to a broker", field: "Config.Broker", config: func(c *Config) { c.Broker = (*membroker.Broker)(nil) }},
+		{name: "nil pointer to a store", field: "Config.Store", config: func(c *Config) { c.Store = (*memstore.Store)(nil) }},
 		{name: "zero time", field: "Config.StartFrom", config: func(c *Config) { c.StartFrom = FromTime(time.Time{}) }},
 		{name: "own position", field: "Config.StartFrom", config: func(c *Config) { c.StartFrom = CommittedBy("billing") }},
 		{name: "unknown start", field: "Config.StartFrom", config: func(c *Config) { c.StartFrom = Start{Kind: 99} }},

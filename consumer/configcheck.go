@@ -3,6 +3,7 @@ package consumer
 import (
 	"fmt"
 	"log/slog"
+	"reflect"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -52,10 +53,12 @@ func (c *Config) check(f *faults) {
 	if !validConsumerName(c.Name) {
 		f.add("Config.Name", "is "+quoteBounded(c.Name), "1 to 128 letters, digits, '-' and '_'")
 	}
-	if c.Broker == nil {
+	// A nil pointer is what a constructor whose error was not looked at gives.
+	if isNil(c.Broker) {
+		c.Broker = nil
 		f.add("Config.Broker", "is nil", "a broker, such as natsbroker.Connect gives")
 	}
-	if c.Store == nil {
+	if isNil(c.Store) {
 		f.add("Config.Store", "is nil", "a store, such as boltstore.Open gives")
 	}
 	c.checkTopics(f)
@@ -98,6 +101,11 @@ func (c *Config) check(f *faults) {
 	if len(c.AppVersion) > maxAppVersion || !utf8.ValidString(c.AppVersion) {
 		f.add("Config.AppVersion", fmt.Sprintf("is %d bytes, or not UTF-8", len(c.AppVersion)), fmt.Sprintf("at most %d bytes of UTF-8", maxAppVersion))
 	}
+}
+
+func isNil(v any) bool {
+	r := reflect.ValueOf(v)
+	return !r.IsValid() || r.Kind() == reflect.Pointer && r.IsNil()
 }
 
 func (c *Config) checkTopics(f *faults) {

@@ -238,9 +238,12 @@ func errorType(err error) string {
 			return e.typ
 		default:
 			name := fmt.Sprintf("%T", err)
-			if under := errors.Unwrap(err); under != nil && name == "*fmt.wrapError" {
-				err = under // a wrapping of fmt's says nothing to group by
-				continue
+			// Nobody's own Unwrap is called, which may panic.
+			if name == "*fmt.wrapError" {
+				if under := errors.Unwrap(err); under != nil {
+					err = under // a wrapping of fmt's says nothing to group by
+					continue
+				}
 			}
 			return name
 		}

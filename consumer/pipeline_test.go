@@ -43,6 +43,7 @@ func TestASkipWhoseAnswerIsLostIsNoDoubleExecution(t *testing.T) {
 type nilError struct{ text string }
 
 func (e *nilError) Error() string { return e.text }
+func (e *nilError) Unwrap() error { return errors.New(e.text) }
 
 func TestAnErrorThatPanicsIsAFailureLikeAnyOther(t *testing.T) {
 	bubble(t, func(t *testing.T) {
