@@ -113,6 +113,15 @@ type Source interface {
 	Close(ctx context.Context) error
 }
 
+// MarkReader is implemented by a [Source] that may own no lane while another
+// process owns all, and so finds no mark with a lane. It is optional.
+type MarkReader interface {
+	// Marks returns every text that [Source.Mark] has kept anywhere for the
+	// consumer, whoever owns the lanes, each once. It writes nothing, and
+	// blocks for one round trip.
+	Marks(ctx context.Context) ([]string, error)
+}
+
 // Limit bounds one Receive. Both are at least 1.
 type Limit struct {
 	Messages int

@@ -33,7 +33,12 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 			return
 		}
 		if !c.accepted.Load() {
-			continue // a refused copy must not catch up, write by write
+			// No lane yet, or a refused copy, which must not catch up, write by write.
+			if err := c.standby(ctx); err != nil {
+				fail(err)
+				return
+			}
+			continue
 		}
 		c.keepPrefix(ctx)
 		if info := c.cfg.Store.Info(); c.marked() && info.Sequence != marked {
@@ -55,6 +60,26 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 			c.sweep(ctx)
 		}
 	}
+}
+
+// standby compares the store to the marks of others' lanes while this process
+// has none: it would be refused when they come, which may be in months, in the
+// middle of somebody's night.
+func (c *Consumer) standby(ctx context.Context) error {
+	reader, ok := c.pipeline.source.(brokers.MarkReader)
+	if !ok || !c.marked() {
+		return nil
+	}
+	marks, err := reader.Marks(ctx)
+	if err != nil {
+		if ctx.Err() == nil && !errors.Is(err, brokers.ErrClosed) && !errors.As(err, new(*brokers.StartError)) {
+			c.degraded("mark", err)
+		}
+		return nil // a source that has ended says so to who receives
+	}
+	c.degraded("mark", nil)
+	_, err = c.compare(marks)
+	return err
 }
 
 // firstMark writes the mark before anything runs, again until it is kept: a

@@ -45,21 +45,33 @@ func (c *Consumer) checkMarks(lanes []*brokers.Lane) error {
 	if !c.marked() {
 		return c.accept(0)
 	}
-	info := c.cfg.Store.Info()
-	newest := uint64(0)
+	var marks []string
 	for _, l := range lanes {
-		if l.Mark == "" {
-			continue
+		if l.Mark != "" {
+			marks = append(marks, l.Mark)
 		}
-		id, sequence, err := parseMark(l.Mark)
+	}
+	newest, err := c.compare(marks)
+	if err != nil {
+		return err
+	}
+	return c.accept(newest)
+}
+
+// compare refuses marks of another store, or of a newer state of this one, and
+// returns the newest write that they tell of.
+func (c *Consumer) compare(marks []string) (newest uint64, err error) {
+	info := c.cfg.Store.Info()
+	for _, mark := range marks {
+		id, sequence, err := parseMark(mark)
 		if err != nil {
-			return c.markFault(l, err.Error(), "start with a consumer name of its own, or set AllowLocalInGroup")
+			return 0, c.markFault(err.Error(), "start with a consumer name of its own, or set AllowLocalInGroup")
 		}
 		if id != info.ID {
 			if info.Adopt {
 				continue
 			}
-			return c.markFault(l, fmt.Sprintf(
+			return 0, c.markFault(fmt.Sprintf(
 				"it was consumed last with store %s, and this process has store %s (%s): what the other has recorded would run again",
 				id, info.ID, info.Kind),
 				"stop the other process and use its file, share a store between them, or take over on purpose with the store's Adopt option")
@@ -67,14 +79,14 @@ func (c *Consumer) checkMarks(lanes []*brokers.Lane) error {
 		newest = max(newest, sequence)
 	}
 	if newest > info.Sequence && !info.Adopt {
-		return &brokers.StartError{
+		return 0, &brokers.StartError{
 			What: fmt.Sprintf("consumer %q with store %s (%s)", c.cfg.Name, info.ID, info.Kind),
 			Wrong: fmt.Sprintf("the store is older than what this consumer has acknowledged: it stands at write %d, the broker remembers %d; "+
 				"it is a restored copy, and what was recorded since would run again", info.Sequence, newest),
 			Mend: "use the newest file, or take over with this one on purpose with the store's Adopt option",
 		}
 	}
-	return c.accept(newest)
+	return newest, nil
 }
 
 // accept lets work begin with the store.
@@ -95,9 +107,9 @@ func (c *Consumer) confirm(sequence uint64) error {
 	return s.Confirm(sequence)
 }
 
-func (c *Consumer) markFault(l *brokers.Lane, wrong, mend string) error {
+func (c *Consumer) markFault(wrong, mend string) error {
 	return &brokers.StartError{
-		What:  fmt.Sprintf("consumer %q on %s/%d", c.cfg.Name, l.Topic, l.Partition),
+		What:  fmt.Sprintf("consumer %q", c.cfg.Name),
 		Wrong: wrong,
 		Mend:  mend,
 	}

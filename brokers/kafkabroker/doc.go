@@ -36,7 +36,7 @@
 // # Concurrency
 //
 // As [brokers.Source] says. Ack, Defer, Pause and Floors do not wait for the
-// broker; Mark does, for two round trips.
+// broker; Mark does, for two round trips, the first time for four.
 //
 // # Testing
 //

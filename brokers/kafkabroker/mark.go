@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -57,7 +58,9 @@ func parseNote(text string) (n note, ok bool) {
 // note is what is to be kept beside the lane's position; s.mu is held.
 func (s *source) note(l *lane) string {
 	mark := l.Mark
-	if s.mark != "" {
+	// Until the consumer has accepted the mark that was found, it stays: a
+	// refused lane must not look like its own at the next start.
+	if s.mark != "" && (l.life != opening || l.Mark == "") {
 		mark = s.mark
 	}
 	return note{id: l.id, origin: l.origin, mark: mark}.String()
@@ -71,22 +74,15 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 		return fmt.Errorf("mark is %d bytes, at most %d", len(mark), maxMark)
 	}
 	s.mu.Lock()
-	err, topics := s.err, s.topics
+	err, first := s.err, s.mark == ""
 	s.mu.Unlock()
 	if err != nil {
 		return err
 	}
-	found, err := s.positions(ctx, topics)
-	if err != nil {
+	if err := s.strange(ctx, mark); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	for _, p := range found {
-		if n, ok := parseNote(p.Text); ok && n.mark != "" && n.mark != mark && !s.seen[n.mark] {
-			s.mu.Unlock()
-			return &brokers.MarkError{Found: n.mark}
-		}
-	}
 	s.mark = mark
 	s.seen = map[string]bool{mark: true}
 	for _, l := range s.lanes {
@@ -98,7 +94,70 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 	s.mu.Unlock()
 	err = s.commit(ctx, s.all())
 	if errors.Is(err, group.ErrNotOwned) {
+		err = nil
+	}
+	if err != nil || !first {
+		return err
+	}
+	// Two that begin at the same time both looked before either wrote. After
+	// its own mark is there, at least one of them sees the other's, and takes
+	// its own back: nothing has run yet.
+	if err = s.strange(ctx, mark); err == nil {
 		return nil
 	}
+	s.mu.Lock()
+	s.mark = ""
+	for _, l := range s.lanes {
+		l.force = true
+	}
+	s.mu.Unlock()
+	if back := s.commit(ctx, s.all()); back != nil && !errors.Is(back, group.ErrNotOwned) {
+		s.trouble.report("mark", back)
+	}
 	return err
+}
+
+// strange looks for a mark on any partition that this source has neither
+// written nor handed on with a lane.
+func (s *source) strange(ctx context.Context, mark string) error {
+	found, err := s.marks(ctx)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, text := range found {
+		if text != mark && !s.seen[text] {
+			return &brokers.MarkError{Found: text}
+		}
+	}
+	return nil
+}
+
+// Marks implements [brokers.MarkReader].
+func (s *source) Marks(ctx context.Context) ([]string, error) {
+	s.mu.Lock()
+	err := s.err
+	s.mu.Unlock()
+	if err != nil {
+		return nil, err
+	}
+	return s.marks(ctx)
+}
+
+// marks reads what is kept beside the positions of all partitions.
+func (s *source) marks(ctx context.Context) (all []string, err error) {
+	s.mu.Lock()
+	topics := s.topics
+	s.mu.Unlock()
+	found, err := s.positions(ctx, topics)
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range found {
+		if n, ok := parseNote(p.Text); ok && n.mark != "" && !slices.Contains(all, n.mark) {
+			all = append(all, n.mark)
+		}
+	}
+	return all, nil
 }
