@@ -10,6 +10,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unicode/utf8"
 
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/memstore"
@@ -402,6 +403,24 @@ func BenchmarkDo(b *testing.B) {
 		key := dedup.Key{Scope: "invoice.send", ID: fmt.Sprint(i)}
 		if _, _, err := dedup.Do(context.Background(), g, key, func(context.Context) (int, error) { return 7, nil }); err != nil {
 			b.Fatal(err)
+		}
+	}
+}
+
+func TestATextThatIsCutKeepsWholeRunes(t *testing.T) {
+	g := newGuard(memstore.New())
+	for lead := range 4 {
+		key := dedup.Key{Scope: "invoice.send", ID: fmt.Sprint(lead)}
+		text := strings.Repeat("x", lead) + strings.Repeat("€", dedup.MaxError)
+		refuse := func(context.Context) (int, error) { return 0, dedup.Final(errors.New(text)) }
+		_, _, _ = dedup.Do(t.Context(), g, key, refuse)
+		_, _, err := dedup.Do(t.Context(), g, key, refuse)
+		failed, recorded := errors.AsType[*dedup.FailedError](err)
+		if !recorded {
+			t.Fatal(err)
+		}
+		if n := len(failed.Text); !utf8.ValidString(failed.Text) || n > dedup.MaxError || n < dedup.MaxError-2 {
+			t.Errorf("%d bytes are kept, valid %v", n, utf8.ValidString(failed.Text))
 		}
 	}
 }

@@ -47,7 +47,8 @@ type Guard struct {
 	// again), Failure (counted, may run again), Release (uncounted), Doubt (an
 	// effect may have happened: held until somebody decides) or Skip (leaves no
 	// record). Nil: Terminal where [Final] marked it, Release where the caller's
-	// context ended it, Failure otherwise.
+	// context ended it, Failure otherwise. One of your own asks [IsFinal] itself
+	// where it is to honour [Final].
 	Classify func(error) Outcome
 	// Redact makes the text that is kept of an error. Nil: err.Error().
 	Redact func(error) string
@@ -144,7 +145,8 @@ func Final(err error) error {
 	return &finalError{err}
 }
 
-// IsFinal says that [Final] marked err or one that it wraps.
+// IsFinal says that [Final] marked err or one that it wraps, for a
+// [Guard.Classify].
 func IsFinal(err error) bool {
 	var f *finalError
 	return errors.As(err, &f)

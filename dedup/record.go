@@ -156,9 +156,6 @@ func (r *Record) Clone() Record {
 	return c
 }
 
-// Lapsed says that the owner's lease is over.
-func (r *Record) Lapsed() bool { return r.State == InProgress && !r.Live }
-
 // Doubt says that an effect was dispatched and nobody knows whether it
 // happened.
 func (r *Record) Doubt() bool {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unicode/utf8"
 )
 
 // Env is what a store knows beside the record when it applies an operation.
@@ -109,43 +110,25 @@ func open(r *Record, env Env) {
 	r.Result, r.Digest = nil, false
 }
 
-// claim: the order of the cases is part of the contract.
+// claim: the order of what is asked is part of the contract.
 func claim(r *Record, op *Op, env Env) (a Answer, changed bool) {
-	otherRule := r.State != Absent && r.Fingerprint.Rule != op.Fingerprint.Rule
-	a.OtherRule = otherRule
-	switch {
-	case r.State == Absent && env.Passed && !env.TokenHeld && tooOld(op, env):
-		a.Kind = TooOld
-		return a, false
-	case r.State == Absent:
+	a.OtherRule = r.State != Absent && r.Fingerprint.Rule != op.Fingerprint.Rule
+	if r.State == Absent {
+		if env.Passed && !env.TokenHeld && tooOld(op, env) {
+			a.Kind = TooOld
+			return a, false
+		}
 		key, fence := r.Key, r.Fence
 		*r = Record{Key: key, Fence: fence, Fingerprint: op.Fingerprint, Created: env.Now}
 		open(r, env)
 		own(r, op, env)
 		a.Kind = Acquired
 		return a, true
-	case !otherRule && r.Fingerprint.Sum != op.Fingerprint.Sum:
-		a.Kind = Conflict
+	}
+	if a.Kind, a.Wait = standing(r, op, env); a.Kind != Invalid {
 		return a, false
-	case r.Ended() == Succeeded:
-		a.Kind = DuplicateSucceeded
-		return a, false
-	case r.Ended() == Failed:
-		a.Kind = DuplicateFailed
-		return a, false
-	case r.State == InDoubt:
-		a.Kind = HeldInDoubt
-		return a, false
-	case r.State == InProgress && r.Live && r.Token == op.Token:
-		// The answer to this very claim was lost on its way: give it again.
-		a.Kind = acquiredAs(r, op)
-		return a, false
-	case r.State == InProgress && r.Live:
-		a.Kind, a.Wait = Busy, max(r.LeaseUntil.Sub(env.Now), 0)
-		return a, false
-	case r.State == Retryable && env.Now.Before(r.NotBefore):
-		a.Kind, a.Wait = NotBefore, r.NotBefore.Sub(env.Now)
-		return a, false
+	}
+	switch {
 	case r.Blind():
 		// Nobody can ask whether it happened. The fence stays: the late owner
 		// may still tell.
@@ -167,6 +150,29 @@ func claim(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	own(r, op, env)
 	a.Kind = acquiredAs(r, op)
 	return a, true
+}
+
+// standing is the answer that a record gives to a claim as it stands; Invalid
+// when the claim may take it over.
+func standing(r *Record, op *Op, env Env) (k AnswerKind, wait time.Duration) {
+	switch {
+	case r.Fingerprint.Rule == op.Fingerprint.Rule && r.Fingerprint.Sum != op.Fingerprint.Sum:
+		return Conflict, 0
+	case r.Ended() == Succeeded:
+		return DuplicateSucceeded, 0
+	case r.Ended() == Failed:
+		return DuplicateFailed, 0
+	case r.State == InDoubt:
+		return HeldInDoubt, 0
+	case r.State == InProgress && r.Live && r.Token == op.Token:
+		// The answer to this very claim was lost on its way: give it again.
+		return acquiredAs(r, op), 0
+	case r.State == InProgress && r.Live:
+		return Busy, max(r.LeaseUntil.Sub(env.Now), 0)
+	case r.State == Retryable && env.Now.Before(r.NotBefore):
+		return NotBefore, r.NotBefore.Sub(env.Now)
+	}
+	return Invalid, 0
 }
 
 // acquiredAs says what an owner is to do, by what the record knows after the
@@ -227,43 +233,54 @@ func owner(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		end(r, op, env, late)
 		return a, true
 	}
-	var status IntentStatus
-	var blind bool
-	var quietAt time.Time
+	return ownerStep(r, op, env, late)
+}
+
+// ownerStep is what an owner does before the end: it keeps its lease, says that
+// it runs alone, or tells of an effect.
+func ownerStep(r *Record, op *Op, env Env, late bool) (a Answer, changed bool) {
+	a.Kind = Done
 	if op.Effect != nil {
-		for _, i := range r.Intents {
-			if i.Effect == op.Effect.Name {
-				status, blind, quietAt = i.Status, i.Blind, i.Dispatched.Add(i.QuietFor)
-			}
-		}
 		r.Intents = slices.Clone(r.Intents)
 	}
+	was := intentOf(r, op)
 	switch {
-	case op.Kind == Confirm && status != NoIntent:
+	case op.Kind == Confirm && was.Status != NoIntent:
 		i := r.intent(op.Effect.Name)
 		i.Status, i.External, i.Outcome = Confirmed, op.Effect.External, op.Effect.Outcome
-	case op.Kind == Refuse && status == Dispatched:
+	case op.Kind == Refuse && was.Status == Dispatched:
 		r.intent(op.Effect.Name).Status = NoIntent
 	case late:
 		return fenced(r, op, env)
-	case op.Kind == Dispatch && status == NoIntent && full(r, op.Effect.Name):
+	case op.Kind == Dispatch && was.Status == NoIntent && full(r, op.Effect.Name):
 		return Answer{Kind: Invalid, Err: fmt.Errorf("%w: dispatch: %v has %d effects, at most %d", ErrInvalidOp, r.Key, len(r.Intents), MaxIntents)}, false
 	case op.Kind == Renew && r.Live:
 		r.LeaseUntil = env.Now.Add(op.Lease)
 	case op.Kind == Alone && r.Live:
 		r.Alone = true
-	case op.Kind == Dispatch && status == NoIntent:
-		i := r.intent(op.Effect.Name)
-		*i = Intent{
-			Effect: i.Effect, Status: Dispatched, Blind: op.Effect.Blind, EffectRun: i.EffectRun,
+	case op.Kind == Dispatch && was.Status == NoIntent:
+		*r.intent(op.Effect.Name) = Intent{
+			Effect: op.Effect.Name, Status: Dispatched, Blind: op.Effect.Blind, EffectRun: was.EffectRun,
 			Dispatched: env.Now, QuietFor: op.Effect.QuietFor,
 		}
-	case op.Kind == VerifyNot && status == Dispatched && !blind && !at(op.Effect.AskedAt, env).Before(quietAt):
+	case op.Kind == VerifyNot && was.Status == Dispatched && !was.Blind && !at(op.Effect.AskedAt, env).Before(was.Dispatched.Add(was.QuietFor)):
 		r.intent(op.Effect.Name).Status = NoIntent
 	default:
 		return fenced(r, op, env)
 	}
 	return a, true
+}
+
+// intentOf is what r knows of the effect that op is about.
+func intentOf(r *Record, op *Op) Intent {
+	if op.Effect != nil {
+		for _, i := range r.Intents {
+			if i.Effect == op.Effect.Name {
+				return i
+			}
+		}
+	}
+	return Intent{}
 }
 
 // full says that the record has no room for an intent of one more effect.
@@ -303,12 +320,7 @@ func repeated(r *Record, op *Op) bool {
 	if op.Kind == End {
 		return r.Token == op.Token
 	}
-	var status IntentStatus
-	for i := range r.Intents {
-		if op.Effect != nil && r.Intents[i].Effect == op.Effect.Name {
-			status = r.Intents[i].Status
-		}
-	}
+	status := intentOf(r, op).Status
 	return op.Kind == Confirm && status == Confirmed || op.Kind == Refuse && status == NoIntent
 }
 
@@ -340,7 +352,7 @@ func note(op *Op) string {
 	case op.Error != "":
 		return cut(op.Error, maxNote)
 	}
-	return string(op.Result[:min(len(op.Result), maxNote)])
+	return cut(string(op.Result[:min(len(op.Result), maxNote+1)]), maxNote)
 }
 
 func end(r *Record, op *Op, env Env, late bool) {
@@ -487,9 +499,15 @@ func settle(r *Record, op *Op, env Env) []Intent {
 	return intents
 }
 
+// cut keeps at most n bytes of a text, and no half of a rune.
 func cut(s string, n int) string {
-	if len(s) > n {
-		return s[:n]
+	if len(s) <= n {
+		return s
 	}
-	return s
+	for end := n; end > n-utf8.UTFMax && end > 0; end-- {
+		if utf8.RuneStart(s[end]) {
+			return s[:end]
+		}
+	}
+	return s[:n] // no text at all
 }

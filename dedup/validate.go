@@ -23,92 +23,118 @@ const (
 //
 // Errors: all wrap [ErrInvalidOp] and name the field.
 func (op *Op) Validate() error {
-	wrong := func(format string, args ...any) error {
-		return fmt.Errorf("%w: %s: %s", ErrInvalidOp, op.Kind, fmt.Sprintf(format, args...))
+	if err := op.fault(); err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrInvalidOp, op.Kind, err)
 	}
+	return nil
+}
+
+func (op *Op) fault() error {
 	if op.Kind == 0 || op.Kind > Sweep {
-		return wrong("unknown kind %d", op.Kind)
+		return fmt.Errorf("unknown kind %d", op.Kind)
+	}
+	if op.Kind == Advance {
+		return op.advanceFault()
 	}
 	letter := op.Kind == NoteLetter || op.Kind == MoveLetter || op.Kind == SendNoted
-	if op.Kind == Advance {
-		switch {
-		case op.Key.Consumer == "" || op.Position.Source == "":
-			return wrong("needs a consumer and a source")
-		case len(op.Key.Consumer) > MaxScope:
-			return wrong("consumer is %d bytes, at most %d", len(op.Key.Consumer), MaxScope)
-		case len(op.Position.Source) > MaxError:
-			return wrong("source is %d bytes, at most %d", len(op.Position.Source), MaxError)
-		case op.Position.Offset < 0:
-			return wrong("offset %d is negative", op.Position.Offset)
-		}
-		return nil
-	}
 	keyless := letter && op.Key.Scope == "" && op.Key.ID == ""
-	switch {
-	case op.Key.Consumer == "" || len(op.Key.Consumer) > MaxScope:
-		return wrong("consumer must be 1 to %d bytes, is %d", MaxScope, len(op.Key.Consumer))
-	case !keyless && (op.Key.Scope == "" || len(op.Key.Scope) > MaxScope):
-		return wrong("scope must be 1 to %d bytes, is %d", MaxScope, len(op.Key.Scope))
-	case !keyless && (op.Key.ID == "" || len(op.Key.ID) > MaxID):
-		return wrong("id must be 1 to %d bytes, is %d", MaxID, len(op.Key.ID))
+	if err := op.keyFault(keyless); err != nil {
+		return err
 	}
-	switch op.Kind {
-	case Claim, Renew:
-		if op.Lease < MinLease || op.Lease > MaxLease {
-			return wrong("lease %v is not within %v and %v", op.Lease, MinLease, MaxLease)
-		}
-		if op.Kind == Claim && op.Token == (Token{}) {
-			return wrong("token is missing")
-		}
-	case End:
-		if op.Outcome == 0 || op.Outcome > Skip {
-			return wrong("unknown outcome %d", op.Outcome)
-		}
-		if len(op.Result) > MaxResult {
-			return wrong("result is %d bytes, at most %d", len(op.Result), MaxResult)
-		}
-		if op.Wait < 0 {
-			return wrong("wait %v is negative", op.Wait)
-		}
-	}
-	if op.Kind == Claim || op.Kind == End {
-		if op.Policy == nil || op.Policy.Failures < 1 || op.Policy.Lone < 1 || op.Policy.Window < 0 {
-			return wrong("policy needs bounds of at least 1 and no negative window")
-		}
-	}
-	if op.Kind >= Renew && op.Kind <= End && op.Fence == 0 {
-		return wrong("fence is missing")
-	}
-	if op.Kind >= Dispatch && op.Kind <= VerifyNot {
-		switch {
-		case op.Effect == nil || op.Effect.Name == "" || len(op.Effect.Name) > MaxScope:
-			return wrong("effect name must be 1 to %d bytes", MaxScope)
-		case len(op.Effect.Outcome) > MaxResult || len(op.Effect.External) > MaxError:
-			return wrong("outcome of effect %q is too large", op.Effect.Name)
-		case op.Effect.QuietFor < 0:
-			return wrong("quiet period %v of effect %q is negative", op.Effect.QuietFor, op.Effect.Name)
-		}
+	if err := op.ownerFault(); err != nil {
+		return err
 	}
 	if letter {
 		if err := op.letterFault(keyless); err != nil {
-			return wrong("%v", err)
+			return err
 		}
 	}
 	if op.Kind >= Unlock && op.Kind != SendNoted {
 		if err := op.operatorFault(); err != nil {
-			return wrong("%v", err)
+			return err
 		}
 	}
+	return op.textFault()
+}
+
+func (op *Op) advanceFault() error {
+	switch {
+	case op.Key.Consumer == "" || op.Position.Source == "":
+		return errors.New("needs a consumer and a source")
+	case len(op.Key.Consumer) > MaxScope:
+		return fmt.Errorf("consumer is %d bytes, at most %d", len(op.Key.Consumer), MaxScope)
+	case len(op.Position.Source) > MaxError:
+		return fmt.Errorf("source is %d bytes, at most %d", len(op.Position.Source), MaxError)
+	case op.Position.Offset < 0:
+		return fmt.Errorf("offset %d is negative", op.Position.Offset)
+	}
+	return nil
+}
+
+func (op *Op) keyFault(keyless bool) error {
+	switch {
+	case op.Key.Consumer == "" || len(op.Key.Consumer) > MaxScope:
+		return fmt.Errorf("consumer must be 1 to %d bytes, is %d", MaxScope, len(op.Key.Consumer))
+	case !keyless && (op.Key.Scope == "" || len(op.Key.Scope) > MaxScope):
+		return fmt.Errorf("scope must be 1 to %d bytes, is %d", MaxScope, len(op.Key.Scope))
+	case !keyless && (op.Key.ID == "" || len(op.Key.ID) > MaxID):
+		return fmt.Errorf("id must be 1 to %d bytes, is %d", MaxID, len(op.Key.ID))
+	}
+	return nil
+}
+
+// ownerFault looks at what a claim and its owner's operations have.
+func (op *Op) ownerFault() error {
+	switch op.Kind {
+	case Claim, Renew:
+		if op.Lease < MinLease || op.Lease > MaxLease {
+			return fmt.Errorf("lease %v is not within %v and %v", op.Lease, MinLease, MaxLease)
+		}
+		if op.Kind == Claim && op.Token == (Token{}) {
+			return errors.New("token is missing")
+		}
+	case Dispatch, Confirm, Refuse, VerifyNot:
+		switch {
+		case op.Effect == nil || op.Effect.Name == "" || len(op.Effect.Name) > MaxScope:
+			return fmt.Errorf("effect name must be 1 to %d bytes", MaxScope)
+		case len(op.Effect.Outcome) > MaxResult || len(op.Effect.External) > MaxError:
+			return fmt.Errorf("outcome of effect %q is too large", op.Effect.Name)
+		case op.Effect.QuietFor < 0:
+			return fmt.Errorf("quiet period %v of effect %q is negative", op.Effect.QuietFor, op.Effect.Name)
+		}
+	case End:
+		switch {
+		case op.Outcome == 0 || op.Outcome > Skip:
+			return fmt.Errorf("unknown outcome %d", op.Outcome)
+		case len(op.Result) > MaxResult:
+			return fmt.Errorf("result is %d bytes, at most %d", len(op.Result), MaxResult)
+		case op.Wait < 0:
+			return fmt.Errorf("wait %v is negative", op.Wait)
+		}
+	}
+	if op.Kind == Claim || op.Kind == End {
+		if op.Policy == nil || op.Policy.Failures < 1 || op.Policy.Lone < 1 || op.Policy.Window < 0 {
+			return errors.New("policy needs bounds of at least 1 and no negative window")
+		}
+	}
+	if op.Kind >= Renew && op.Kind <= End && op.Fence == 0 {
+		return errors.New("fence is missing")
+	}
+	return nil
+}
+
+// textFault looks at the texts that any operation may have.
+func (op *Op) textFault() error {
 	if len(op.Position.Source) > MaxError || len(op.ReplayToken) > MaxError {
-		return wrong("source or replay token is longer than %d bytes", MaxError)
+		return fmt.Errorf("source or replay token is longer than %d bytes", MaxError)
 	}
 	for _, text := range []string{op.Reason, op.Error, op.ErrorType} {
 		if len(text) > MaxError {
-			return wrong("reason, error or error type is %d bytes, at most %d", len(text), MaxError)
+			return fmt.Errorf("reason, error or error type is %d bytes, at most %d", len(text), MaxError)
 		}
 	}
 	if len(op.Stack) > MaxStack {
-		return wrong("stack is %d bytes, at most %d", len(op.Stack), MaxStack)
+		return fmt.Errorf("stack is %d bytes, at most %d", len(op.Stack), MaxStack)
 	}
 	return nil
 }
