@@ -23,7 +23,7 @@ type Key struct {
 	ID       string // the business id; any bytes in a store, UTF-8 from a consumer
 }
 
-// Errors of [Key.Validate].
+// Errors of [ValidateID].
 var (
 	ErrEmptyID   = errors.New("id is empty")
 	ErrLongID    = errors.New("id is longer than 1 KiB")
@@ -32,21 +32,34 @@ var (
 
 // Validate checks what a consumer or a guard accepts as a key.
 //
-// Errors: [ErrEmptyID], [ErrLongID], [ErrInvalidID], or one that names the
-// faulty scope or consumer.
+// Errors: those of [ValidateScope] and [ValidateID], or one that names the
+// faulty consumer.
 func (k Key) Validate() error {
 	if err := validName("consumer", k.Consumer); err != nil {
 		return err
 	}
-	if err := validName("scope", k.Scope); err != nil {
+	if err := ValidateScope(k.Scope); err != nil {
 		return err
 	}
+	return ValidateID(k.ID)
+}
+
+// ValidateScope checks a scope: 1 to [MaxScope] bytes of UTF-8 without control
+// characters.
+//
+// Errors: one that says what is wrong.
+func ValidateScope(scope string) error { return validName("scope", scope) }
+
+// ValidateID checks an id: 1 to [MaxID] bytes of UTF-8.
+//
+// Errors: [ErrEmptyID], [ErrLongID], [ErrInvalidID].
+func ValidateID(id string) error {
 	switch {
-	case k.ID == "":
+	case id == "":
 		return ErrEmptyID
-	case len(k.ID) > MaxID:
+	case len(id) > MaxID:
 		return ErrLongID
-	case !utf8.ValidString(k.ID):
+	case !utf8.ValidString(id):
 		return ErrInvalidID
 	}
 	return nil

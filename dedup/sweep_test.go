@@ -69,3 +69,29 @@ func TestSweepingEndsWithTheStore(t *testing.T) {
 		}
 	})
 }
+
+// A zero interval is a default as everywhere, and no loop that never rests.
+func TestAnIntervalOfNothingIsAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &counted{Store: memstore.New()}
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute+time.Second)
+		defer cancel()
+		if err := dedup.KeepSwept(ctx, s, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("ended with %v", err)
+		}
+		if s.sweeps != 10 {
+			t.Errorf("%d sweeps in ten minutes", s.sweeps)
+		}
+	})
+}
+
+// counted counts its sweeps.
+type counted struct {
+	dedup.Store
+	sweeps int
+}
+
+func (s *counted) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
+	s.sweeps++
+	return s.Store.Sweep(ctx, limit)
+}
