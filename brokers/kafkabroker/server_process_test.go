@@ -1,16 +1,139 @@
-//go:build servers
+//go:build servers && linux
 
 package kafkabroker_test
 
 import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"sync"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 )
 
-// positions is where a group stands, on each partition: -1 where it does not.
-func (o *other) positions(t testing.TB, group, topic string, partitions int) map[int32]int64 {
+// memberVariable makes this test binary a member: some promises are about the
+// death of a process, so it starts itself again.
+const memberVariable = "ONCEWARD_TEST_MEMBER" // JSON of memberConfig
+
+func TestMain(m *testing.M) {
+	text := os.Getenv(memberVariable)
+	if text == "" {
+		os.Exit(m.Run())
+	}
+	go func() { // whose parent has died dies too
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(9)
+	}()
+	var cfg memberConfig
+	err := json.Unmarshal([]byte(text), &cfg)
+	if err == nil {
+		err = cfg.run()
+	}
+	if err != nil {
+		_, _ = io.WriteString(os.Stderr, "member "+cfg.Name+": "+err.Error()+"\n")
+		os.Exit(1)
+	}
+}
+
+// process is a member in a process of its own.
+type process struct {
+	name string
+	cmd  *exec.Cmd
+	dead chan struct{}
+	err  error // of Wait, once it is dead
+}
+
+func startMember(t *testing.T, cfg memberConfig) *process {
+	t.Helper()
+	text, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &process{name: cfg.Name, cmd: exec.Command(os.Args[0], "-test.run=^$"), dead: make(chan struct{})}
+	p.cmd.Env = append(os.Environ(), memberVariable+"="+string(text))
+	p.cmd.Stderr = os.Stderr
+	// One that is stopped does not see the end of its input.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stdin, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.dead)
+		p.err = p.cmd.Wait()
+		stdin.Close()
+	}()
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill() // mostly it has ended
+		<-p.dead
+	})
+	return p
+}
+
+func (p *process) signal(t *testing.T, s os.Signal) {
+	t.Helper()
+	if err := p.cmd.Process.Signal(s); err != nil {
+		t.Errorf("%s: %v", p.name, err)
+	}
+}
+
+// terminate is SIGTERM, after which a member ends in order.
+func (p *process) terminate(t *testing.T) {
+	t.Helper()
+	p.signal(t, syscall.SIGTERM)
+	p.wait(t, 30*time.Second)
+	if p.err != nil {
+		t.Errorf("%s ended with %v", p.name, p.err)
+	}
+}
+
+func (p *process) wait(t *testing.T, within time.Duration) {
+	t.Helper()
+	select {
+	case <-p.dead:
+	case <-time.After(within):
+		t.Fatalf("%s still runs after %v", p.name, within)
+	}
+}
+
+// killed says that it was killed by SIGKILL; once it is dead.
+func (p *process) killed() bool {
+	var exit *exec.ExitError
+	return errors.As(p.err, &exit) && exit.Sys().(syscall.WaitStatus).Signal() == syscall.SIGKILL
+}
+
+// terminated is closed at SIGTERM.
+func terminated() <-chan struct{} {
+	c, done := make(chan os.Signal, 1), make(chan struct{})
+	signal.Notify(c, syscall.SIGTERM)
+	go sync.OnceFunc(func() { <-c; close(done) })()
+	return done
+}
+
+// socketDir is a folder whose path is short enough for a socket's address.
+func socketDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "ow") //nolint:usetesting // the name of the test would make it too long
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// tryPositions is where a group stands on each partition, -1 where it does
+// not; it says false while the coordinator does not answer.
+func (o *other) tryPositions(t testing.TB, group, topic string, partitions int) (map[int32]int64, bool) {
 	t.Helper()
 	req := kmsg.NewPtrOffsetFetchRequest()
 	g := kmsg.NewOffsetFetchRequestGroup()
@@ -26,11 +149,27 @@ func (o *other) positions(t testing.TB, group, topic string, partitions int) map
 		err = kerr.ErrorForCode(res.Groups[0].ErrorCode)
 	}
 	if err != nil {
-		t.Fatalf("positions of %s: %v", group, err)
+		return nil, false
 	}
 	at := map[int32]int64{}
 	for _, p := range res.Groups[0].Topics[0].Partitions {
 		at[p.Partition] = p.Offset
 	}
-	return at
+	return at, true
+}
+
+// settled says that a group stands at the end of a topic.
+func (o *other) settled(t testing.TB, group, topic string, partitions int) bool {
+	t.Helper()
+	at, ok := o.tryPositions(t, group, topic, partitions)
+	if !ok {
+		return false
+	}
+	for p, end := range o.ends(t, topic, -1) {
+		// Of an empty partition no position need be kept.
+		if at[p] != end && end > 0 {
+			return false
+		}
+	}
+	return true
 }

@@ -1,4 +1,4 @@
-//go:build servers
+//go:build servers && linux
 
 package kafkabroker_test
 
@@ -112,7 +112,7 @@ func TestASecondStoreInAGroupIsRefusedByNameAndNothingRunsTwice(t *testing.T) {
 			other.open()
 			s.wantNames(other.refusal(), mine, others)
 			s.open()
-			eventually(t, "all is settled", func() bool { return s.settled(partitions) })
+			eventually(t, "all is settled", func() bool { return s.o.settled(t, s.name, s.topic, partitions) })
 			wantOnce(t, append(names, "later"), s, other)
 		})
 	}
@@ -160,15 +160,4 @@ func TestOfTwoStoresThatStartAtOnceNothingRunsTwice(t *testing.T) {
 			}
 		})
 	}
-}
-
-// settled says that the group stands at the end of the topic.
-func (s *shop) settled(partitions int) bool {
-	at := s.o.positions(s.t, s.name, s.topic, partitions)
-	for p, end := range s.o.ends(s.t, s.topic, -1) {
-		if at[p] != end {
-			return false
-		}
-	}
-	return true
 }
