@@ -39,8 +39,12 @@ func New(cfg Config, routes ...Route) (*Consumer, error) {
 		return nil, err
 	}
 	for i := range routes {
-		for _, m := range slices.Backward(cfg.Middleware) {
-			routes[i].Run = m(routes[i].Run)
+		for at, m := range slices.Backward(cfg.Middleware) {
+			if routes[i].Run = m(routes[i].Run); routes[i].Run == nil {
+				return nil, &ConfigError{Consumer: cfg.Name, Faults: []Fault{{
+					Field: fmt.Sprintf("Config.Middleware[%d]", at), Wrong: fmt.Sprintf("gives nil for Routes[%d]", i), Right: "a handler",
+				}}}
+			}
 		}
 	}
 	c := &Consumer{cfg: cfg, routes: routes, health: newHealth()}
@@ -69,8 +73,9 @@ func newPipeline(c *Consumer) *pipeline {
 //
 // Errors: a [*brokers.StartError] for what no retry mends, when starting or
 // later: a missing topic, wrong credentials, a deleted durable, another store
-// on the same durable. An error that names handlers that did not return. What
-// heals by itself is no error: see [Consumer.Status].
+// on the same durable. An error that names handlers that did not return, or
+// says which other functions of the configuration did not. What heals by
+// itself is no error: see [Consumer.Status].
 func (c *Consumer) Run(ctx context.Context) error {
 	if c.ran.Swap(true) {
 		return errors.New("consumer: Run was called before")
@@ -82,12 +87,11 @@ func (c *Consumer) Run(ctx context.Context) error {
 	defer end()
 	p.base, p.hard = base, hard
 
-	var failed error
-	var failOnce sync.Once
+	var failed atomic.Pointer[error] // the first
 	receiving, stopReceiving := context.WithCancel(ctx)
 	defer stopReceiving()
 	fail := func(err error) {
-		failOnce.Do(func() { failed = err })
+		failed.CompareAndSwap(nil, &err)
 		stopReceiving()
 	}
 
@@ -102,12 +106,17 @@ func (c *Consumer) Run(ctx context.Context) error {
 	var handlers, helpers sync.WaitGroup
 	p.work.start(c.cfg.Workers, &handlers)
 	looped := make(chan struct{})
-	go func() { defer close(looped); p.run() }()
+	go func() {
+		defer close(looped)
+		unlessExited(p.run, func() { fail(errLoopExited) })
+	}()
 	helpers.Go(func() {
-		r := &receiver{p: p, seed: maphash.MakeSeed(), first: c.firstMark}
-		if err := r.run(receiving); err != nil {
-			fail(err)
-		}
+		unlessExited(func() {
+			r := &receiver{p: p, seed: maphash.MakeSeed(), first: c.firstMark}
+			if err := r.run(receiving); err != nil {
+				fail(err)
+			}
+		}, func() { fail(errReceiverExited) })
 	})
 	keeping, stopKeeping := context.WithCancel(hard)
 	helpers.Go(func() { c.keep(keeping, fail) })
@@ -133,6 +142,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	case <-looped:
 		p.sending.Wait() // their context has just ended
 	default: // the loop may start another one yet
+		fail(errLoopStuck)
 	}
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMargin(c.cfg.Drain)+time.Second)
 	defer cancel()
@@ -140,13 +150,51 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err := source.Close(closing); err != nil && !errors.Is(err, brokers.ErrClosed) {
 		c.log.Warn("source did not close cleanly", "error", err)
 	}
-	helpers.Wait()
-	p.work.close()
-	if left := c.leftRunning(); left != nil {
-		return errors.Join(failed, left)
+	helped := make(chan struct{})
+	go func() { defer close(helped); helpers.Wait() }()
+	select {
+	case <-helped:
+	case <-time.After(helpersEnd):
+		fail(errReceiverStuck)
 	}
-	handlers.Wait()
-	return failed
+	p.work.close()
+	left := c.leftRunning()
+	if left == nil {
+		handlers.Wait()
+	}
+	switch first := failed.Load(); {
+	case first == nil:
+		return left
+	case left == nil:
+		return *first
+	default:
+		return errors.Join(*first, left)
+	}
+}
+
+// helpersEnd is how long the receiver and the housekeeping may take to notice
+// that they have ended: the rest of one batch, or one step of expiry.
+const helpersEnd = 2 * time.Second
+
+// Functions of a configuration run in the loop and in the receiver. One that
+// does not come back must not keep the process from ending, nor go unseen.
+var (
+	errLoopExited     = errors.New("consumer: Classify, Redact, OnDuplicate or Observer called runtime.Goexit")
+	errReceiverExited = errors.New("consumer: Match, Decode, ID, Order or Fingerprint called runtime.Goexit")
+	errLoopStuck      = errors.New("consumer: the store, Classify, Redact, OnDuplicate or Observer did not return; what it held up will be delivered again")
+	errReceiverStuck  = errors.New("consumer: Match, Decode, ID, Order or Fingerprint, or the store's expiry, did not return")
+)
+
+// unlessExited calls f, and then exited where f took the goroutine along.
+func unlessExited(f, exited func()) {
+	returned := false
+	defer func() {
+		if !returned {
+			exited()
+		}
+	}()
+	f()
+	returned = true
 }
 
 // drainMargin is the end of the drain that is kept for writing down what
