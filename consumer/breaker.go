@@ -69,7 +69,7 @@ const (
 	breakerHalfOpen
 )
 
-func (s breakerState) String() string { return [...]string{"closed", "open", "half_open"}[s] }
+func (s breakerState) String() string { return [...]string{"closed", "open", "half open"}[s] }
 
 // attemptEpoch is given out to each handler that starts and given back with its
 // result.
@@ -177,7 +177,6 @@ func (b *breaker) observe(key uint64, failures int, p proof, now time.Time) {
 	case keys < b.minKeys:
 	case b.streak >= b.minKeys, float64(keys) >= b.share*float64(b.filled):
 		b.open(now, b.probe)
-		b.since = now
 	}
 }
 
@@ -267,6 +266,9 @@ func (b *breaker) forgetProbes() {
 // open begins a pause. What still runs belongs to an earlier epoch: its
 // success may be older than the outage, and proves nothing.
 func (b *breaker) open(now time.Time, pause time.Duration) {
+	if b.state == breakerClosed {
+		b.since = now
+	}
 	b.state = breakerOpen
 	b.epoch++
 	b.pause, b.resume = pause, now.Add(pause)

@@ -8,7 +8,7 @@ import (
 
 // Decision is what became of one delivery, or of one attempt at it.
 type Decision struct {
-	Key       dedup.Key // zero when none was found
+	Key       dedup.Key // zero when no id was found
 	Topic     string
 	Partition int32
 	Offset    int64

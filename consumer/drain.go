@@ -19,10 +19,13 @@ func (p *pipeline) stop(cancelAt time.Time) {
 
 // assigned is called by the source before the first delivery of new lanes.
 func (c *Consumer) assigned(lanes []*brokers.Lane) error {
+	if err := c.checkMarks(lanes); err != nil {
+		return err
+	}
 	for _, l := range lanes {
 		c.log.Info("partition assigned", "topic", l.Topic, "partition", l.Partition, "retry", l.Retry, "backlog", l.Backlog)
 	}
-	return c.checkMarks(lanes)
+	return nil
 }
 
 // revoked is called by the source when lanes must be given up, and blocks

@@ -1,13 +1,10 @@
 package consumer
 
 import (
-	"errors"
 	"maps"
 	"sync"
 	"time"
 )
-
-var errBreakerOpen = errors.New("breaker is open: a dependency fails for most keys, one at a time probes")
 
 // loopStuck is how long the loop may stand still, in a commit for example,
 // before the consumer is no longer live.
@@ -27,6 +24,10 @@ type Status struct {
 	Unfinished, Bytes int
 	// Hung handlers.
 	Hung int
+	// Lag is how many messages of the topics are not settled, as the broker said
+	// within the last seconds: of the partitions that this process owns, without
+	// those that wait to be tried again. -1 until it is known.
+	Lag int64
 }
 
 // health is what the loop and the source know of the consumer's state.
@@ -34,10 +35,11 @@ type health struct {
 	mu       sync.Mutex
 	ready    bool
 	hungNow  int
+	lag      int64
 	degraded map[string]string
 }
 
-func newHealth() *health { return &health{degraded: map[string]string{}} }
+func newHealth() *health { return &health{degraded: map[string]string{}, lag: -1} }
 
 // degrade notes trouble and says whether it is new.
 func (h *health) degrade(what string, err error) (fresh bool) {
@@ -63,6 +65,12 @@ func (h *health) hung(n int) {
 	h.mu.Unlock()
 }
 
+func (h *health) lags(n int64) {
+	h.mu.Lock()
+	h.lag = n
+	h.mu.Unlock()
+}
+
 func (h *health) joined() {
 	h.mu.Lock()
 	h.ready = true
@@ -73,7 +81,7 @@ func (h *health) joined() {
 func (c *Consumer) Status() Status {
 	p := c.pipeline
 	c.health.mu.Lock()
-	s := Status{Ready: c.health.ready, Hung: c.health.hungNow, Degraded: maps.Clone(c.health.degraded)}
+	s := Status{Ready: c.health.ready, Hung: c.health.hungNow, Lag: c.health.lag, Degraded: maps.Clone(c.health.degraded)}
 	c.health.mu.Unlock()
 	s.Unfinished, s.Bytes = p.room.used()
 	moved := p.moved.Load()

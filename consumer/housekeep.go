@@ -3,6 +3,7 @@ package consumer
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -14,9 +15,10 @@ const (
 	// prefix lags behind only delays expiry; what a mark lags behind is how far
 	// a restored copy can be unnoticed.
 	keepEvery = time.Second
-	// sweepEvery and sweepStep keep expiry in short steps beside the traffic.
+	// sweepEvery keeps what one sweep finds small.
 	sweepEvery = 5 * time.Second
-	sweepStep  = 1000
+	// nearlyFull is the share of a store's bound from which its end is in sight.
+	nearlyFull = 0.9
 )
 
 // keep does what must be done beside the traffic: the acknowledged prefix and
@@ -41,7 +43,9 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 			continue
 		}
 		c.keepPrefix(ctx)
-		if info := c.cfg.Store.Info(); c.marked() && info.Sequence != marked {
+		info := c.cfg.Store.Info()
+		c.degraded("room in the store", roomLeft(info))
+		if c.marked() && info.Sequence != marked {
 			err := c.pipeline.source.Mark(ctx, markOf(info))
 			var other *brokers.MarkError
 			switch {
@@ -80,6 +84,15 @@ func (c *Consumer) standby(ctx context.Context) error {
 	c.degraded("mark", nil)
 	_, err = c.compare(marks)
 	return err
+}
+
+// roomLeft is why somebody should make room in a store, nil while there is
+// enough.
+func roomLeft(info dedup.Info) error {
+	if info.Full < nearlyFull {
+		return nil
+	}
+	return fmt.Errorf("%s is %.0f %% full: at 100 %% it takes no new keys", info.Kind, 100*info.Full)
 }
 
 // firstMark writes the mark before anything runs, again until it is kept: a
@@ -133,11 +146,14 @@ func (c *Consumer) keepPrefix(ctx context.Context) {
 	}
 	c.degraded("acknowledged prefix", nil)
 	positions := make([]dedup.Position, 0, len(floors))
+	lag := int64(0)
 	for _, f := range floors {
 		if !f.Lane.Retry {
+			lag += max(f.Lag, 0)
 			positions = append(positions, dedup.Position{Source: f.Lane.Source, Partition: f.Lane.Partition, Offset: f.Next})
 		}
 	}
+	c.health.lags(lag)
 	c.pipeline.post(func() { c.pipeline.prefix(positions) })
 }
 
@@ -153,21 +169,7 @@ func (p *pipeline) prefix(positions []dedup.Position) {
 }
 
 func (c *Consumer) sweep(ctx context.Context) {
-	for ctx.Err() == nil {
-		swept, err := c.cfg.Store.Sweep(ctx, sweepStep)
-		if err != nil {
-			if ctx.Err() == nil {
-				c.degraded("expiry", err)
-			}
-			return
-		}
-		c.degraded("expiry", nil)
-		if !swept.More {
-			return
-		}
-		select {
-		case <-time.After(10 * time.Millisecond):
-		case <-ctx.Done():
-		}
+	if err := dedup.SweepDue(ctx, c.cfg.Store); ctx.Err() == nil {
+		c.degraded("expiry", err)
 	}
 }

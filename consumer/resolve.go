@@ -106,6 +106,10 @@ func (r *Route) resolve(d *Delivery) (key dedup.Key, order string, fp dedup.Fing
 	if err != nil {
 		return key, "", fp, unreadable(reason, fmt.Errorf("id: %w", err))
 	}
+	// Known from here on, also to whoever is told of an order or a fingerprint
+	// that could not be found.
+	key = dedup.Key{Consumer: r.consumer, Scope: r.Scope, ID: id}
+	d.Key = key
 	step = "order"
 	switch {
 	case r.Order.From != nil:
@@ -121,8 +125,6 @@ func (r *Route) resolve(d *Delivery) (key dedup.Key, order string, fp dedup.Fing
 	if fp, err = r.fingerprint(d); err != nil {
 		return key, "", fp, unreadable(reason, fmt.Errorf("fingerprint: %w", err))
 	}
-	key = dedup.Key{Consumer: r.consumer, Scope: r.Scope, ID: id}
-	d.Key = key
 	return key, order, fp, nil
 }
 

@@ -17,30 +17,7 @@ func (p *pipeline) supervise() {
 	if p.busy > 0 || p.active > 0 {
 		p.superviseDue = p.now.Add(50 * time.Millisecond)
 	}
-	var abandoned []*brokers.Delivery
-	hung := 0
-	p.work.each(func(t *task) {
-		if limit := 2 * t.route.Timeout; p.now.Sub(t.began) > limit {
-			hung++
-			if !t.hung {
-				t.hung = true
-				t.counts = p.breaker.record(t.epoch, t.hash, int(t.failures), provesDown, p.now)
-				abandoned = append(abandoned, t.d)
-				p.log.Error("handler hangs: it has outlived twice its timeout, its lease is no longer renewed", append(p.attrs(t, nil), "timeout", t.route.Timeout)...)
-			}
-		}
-		if t.lane.ended && !p.now.Before(t.lane.cancelAt) {
-			cause := ErrLaneLost
-			if p.stopping {
-				cause = ErrShutdown
-			}
-			t.attempt.end(cause)
-		}
-	})
-	p.health.hung(hung)
-	if len(abandoned) > 0 {
-		p.source.Abandon(abandoned)
-	}
+	p.superviseHandlers()
 	if p.storeTries > 0 && !p.local {
 		p.lapse()
 	}
@@ -55,10 +32,46 @@ func (p *pipeline) supervise() {
 	} else {
 		p.restore("all but a suspect")
 	}
-	if state, _ := p.breaker.status(); state == breakerClosed {
+	if state, since := p.breaker.status(); state == breakerClosed {
 		p.restore("breaker")
 	} else {
-		p.degrade("breaker", errBreakerOpen)
+		p.degrade("breaker", fmt.Errorf("%v since %s: a dependency fails for most keys, only a few handlers run to probe it, and no failure counts", state, since.UTC().Format(time.RFC3339)))
+	}
+}
+
+// superviseHandlers looks after what the workers have. The workers wait while
+// they are looked at, so that what is to be done is done afterwards.
+func (p *pipeline) superviseHandlers() {
+	hung := 0
+	var hangs, over []*task
+	p.work.each(func(t *task) {
+		if p.now.Sub(t.began) > 2*t.route.Timeout {
+			hung++
+			if !t.hung {
+				hangs = append(hangs, t)
+			}
+		}
+		if t.lane.ended && !p.now.Before(t.lane.cancelAt) {
+			over = append(over, t)
+		}
+	})
+	p.health.hung(hung)
+	var abandoned []*brokers.Delivery
+	for _, t := range hangs {
+		t.hung = true
+		t.counts = p.breaker.record(t.epoch, t.hash, int(t.failures), provesDown, p.now)
+		abandoned = append(abandoned, t.d)
+		p.log.Error("handler hangs: it has outlived twice its timeout, its lease is no longer renewed", append(p.attrs(t, nil), "timeout", t.route.Timeout)...)
+	}
+	if len(abandoned) > 0 {
+		p.source.Abandon(abandoned)
+	}
+	cause := ErrLaneLost
+	if p.stopping {
+		cause = ErrShutdown
+	}
+	for _, t := range over {
+		t.attempt.end(cause)
 	}
 }
 

@@ -1,7 +1,9 @@
 package consumer
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
@@ -35,3 +37,36 @@ func TestAHungHandlerUsesNothingUpWhileTheBreakerIsOpen(t *testing.T) {
 		t.Errorf("it ended as %s, want release: the outage is not the message's fault", hangs.outcome)
 	}
 }
+
+// A log may be slow, and workers must not wait for it.
+func TestWorkersGoOnWhileAHungHandlerIsTold(t *testing.T) {
+	p, one := pipelineOfOneWorker(t)
+	p.source = abandons{}
+	told := false
+	p.log = slog.New(whileTold{func() {
+		free := make(chan struct{})
+		go func() { p.work.quick(); close(free) }()
+		select {
+		case <-free:
+			told = true
+		case <-time.After(10 * time.Second):
+		}
+	}})
+	hangs := one()
+	p.start(hangs)
+	p.work.hand([]*task{hangs})
+	p.work.exchange(0, nil)
+	p.now = time.Now().Add(2*hangs.route.Timeout + time.Hour)
+	p.supervise()
+	if !hangs.hung || !told {
+		t.Errorf("found to hang %v, workers went on %v", hangs.hung, told)
+	}
+}
+
+// whileTold calls a function for each line.
+type whileTold struct{ f func() }
+
+func (w whileTold) Enabled(context.Context, slog.Level) bool  { return true }
+func (w whileTold) Handle(context.Context, slog.Record) error { w.f(); return nil }
+func (w whileTold) WithAttrs([]slog.Attr) slog.Handler        { return w }
+func (w whileTold) WithGroup(string) slog.Handler             { return w }
