@@ -154,15 +154,35 @@ func (b *Breaker) check(f *faults) {
 
 // check fills in the defaults of r and notes its faults under the prefix at.
 func (r *Route) check(f *faults, at string) {
-	switch {
-	case r.Scope == "" || len(r.Scope) > dedup.MaxScope:
-		f.add(at+"Scope", fmt.Sprintf("is %d bytes: %s", len(r.Scope), quoteBounded(r.Scope)), fmt.Sprintf("1 to %d bytes", dedup.MaxScope))
-	case strings.ContainsFunc(r.Scope, func(c rune) bool { return c < ' ' || c == 0x7f || c == utf8.RuneError }):
-		f.add(at+"Scope", "is "+quoteBounded(r.Scope), "UTF-8 without control characters")
+	if dedup.ValidateScope(r.Scope) != nil {
+		f.add(at+"Scope", fmt.Sprintf("is %d bytes: %s", len(r.Scope), quoteBounded(r.Scope)), fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", dedup.MaxScope))
 	}
 	if r.Match.Is == nil && r.Match.Rule != "" {
 		f.add(at+"Match.Is", "is nil", "a function, or the zero Match for every delivery")
 	}
+	r.checkExtracts(f, at)
+	if r.Run == nil {
+		f.add(at+"Run", "is nil", "a handler")
+	}
+	if r.AfterFailure > HoldKey {
+		f.add(at+"AfterFailure", fmt.Sprintf("is %d", r.AfterFailure), "consumer.Continue or consumer.HoldKey")
+	}
+	r.Retry.check(f, at+"Retry.")
+	durationRange(f, at+"Timeout", &r.Timeout, 5*time.Minute, 10*time.Millisecond, maxTimeout)
+	durationRange(f, at+"Window", &r.Window, 14*24*time.Hour, time.Second, maxWindow)
+	if waits := r.Retry.waits(); r.Window < waits && r.Window > 0 {
+		// A repeat may stand behind a failing message for as long as that one
+		// is retried; it must find the finished record.
+		f.add(at+"Window", fmt.Sprintf("is %v, shorter than the %v that %d attempts can wait", r.Window, waits, r.Retry.MaxFailures), fmt.Sprintf("at least %v, or fewer or shorter retries", waits))
+	}
+	if r.Classify == nil {
+		r.Classify = ClassifyDefault
+	}
+	r.settle()
+}
+
+// checkExtracts notes the faults of what is found in a message.
+func (r *Route) checkExtracts(f *faults, at string) {
 	switch {
 	case r.ID.wrong != "":
 		f.add(at+"ID", r.ID.wrong, "an extractor such as consumer.Field(\"order_id\")")
@@ -183,23 +203,10 @@ func (r *Route) check(f *faults, at string) {
 	case r.Fingerprint.Sum != nil && r.Fingerprint.Rule == "":
 		f.add(at+"Fingerprint.Rule", "is empty", "a name for how the digest is made: only digests of the same rule are compared")
 	}
-	if r.Run == nil {
-		f.add(at+"Run", "is nil", "a handler")
-	}
-	if r.AfterFailure > HoldKey {
-		f.add(at+"AfterFailure", fmt.Sprintf("is %d", r.AfterFailure), "consumer.Continue or consumer.HoldKey")
-	}
-	r.Retry.check(f, at+"Retry.")
-	durationRange(f, at+"Timeout", &r.Timeout, 5*time.Minute, 10*time.Millisecond, maxTimeout)
-	durationRange(f, at+"Window", &r.Window, 14*24*time.Hour, time.Second, maxWindow)
-	if waits := r.Retry.waits(); r.Window < waits && r.Window > 0 {
-		// A repeat may stand behind a failing message for as long as that one
-		// is retried; it must find the finished record.
-		f.add(at+"Window", fmt.Sprintf("is %v, shorter than the %v that %d attempts can wait", r.Window, waits, r.Retry.MaxFailures), fmt.Sprintf("at least %v, or fewer or shorter retries", waits))
-	}
-	if r.Classify == nil {
-		r.Classify = ClassifyDefault
-	}
+}
+
+// settle works out what each message needs of a checked route.
+func (r *Route) settle() {
 	r.policy = &dedup.Policy{
 		Failures: uint32(max(r.Retry.MaxFailures, 0)),
 		Lone:     uint32(max(r.Retry.MaxLoneCrashes, 0)),

@@ -166,14 +166,15 @@ func (e *Extract) text(d *Delivery) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case text == "":
+	switch err := dedup.ValidateID(text); {
+	case errors.Is(err, dedup.ErrEmptyID):
 		return "", fmt.Errorf("%s is empty", e.name())
-	case len(text) > dedup.MaxID:
+	case errors.Is(err, dedup.ErrLongID):
 		return "", fmt.Errorf("%s is %d bytes, at most %d", e.name(), len(text), dedup.MaxID)
-	case !utf8.ValidString(text):
+	case err != nil:
 		return "", fmt.Errorf("%s is not valid UTF-8", e.name())
-	case text[0] <= ' ' || text[0] >= utf8.RuneSelf:
+	}
+	if text[0] <= ' ' || text[0] >= utf8.RuneSelf {
 		if strings.TrimFunc(text, unicode.IsSpace) == "" {
 			// What is blank stands for nothing, as what is empty.
 			return "", fmt.Errorf("%s is blank", e.name())
