@@ -19,6 +19,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"flag"
@@ -75,13 +76,26 @@ func quickstart(ctx context.Context, args []string, stdout io.Writer, stderr *os
 	for _, line := range broken {
 		fmt.Fprintln(stderr, "broken:", line)
 	}
+	return tell(o, s, sample, stdout, stderr)
+}
+
+// tell prints the result and returns the exit status, which is that of a proof
+// only when somebody could read it.
+func tell(o options, s summary, sample *letter, stdout, stderr io.Writer) int {
+	var err error
 	if o.json {
 		err = printJSON(stdout, s)
 	} else {
-		printTable(stdout, o, s, sample)
+		var table bytes.Buffer
+		printTable(&table, o, s, sample)
+		_, err = stdout.Write(table.Bytes())
 	}
-	if err != nil || !s.OK {
+	switch {
+	case !s.OK:
 		fmt.Fprintf(stderr, "quickstart: the proof failed; --seed %d plans the same messages\n", o.seed)
+		return 1
+	case err != nil:
+		fmt.Fprintln(stderr, "quickstart: the result could not be written:", err)
 		return 1
 	}
 	return 0
@@ -91,6 +105,8 @@ func quickstart(ctx context.Context, args []string, stdout io.Writer, stderr *os
 const (
 	minMessages = 100 // fewer have none of some kinds
 	maxMessages = 10_000_000
+
+	defaultKills = 2
 )
 
 // parse reads the flags. What is wrong with them is printed.
@@ -99,13 +115,18 @@ func parse(args []string, stderr io.Writer) (options, error) {
 	f := flag.NewFlagSet("quickstart", flag.ContinueOnError)
 	f.SetOutput(stderr)
 	f.IntVar(&o.messages, "messages", 5000, "`N` messages are sent")
-	f.IntVar(&o.kills, "kills", 2, "the consumer process is killed `N` times")
+	f.IntVar(&o.kills, "kills", defaultKills, "the consumer process is killed `N` times, at most once for each 100 messages")
 	f.Uint64Var(&o.seed, "seed", 0, "plan messages and kills from `N`; 0 takes a random one")
 	f.StringVar(&o.keep, "keep", "", "leave the server's files, billing.db, consumer.log and letters.jsonl in `DIR`")
 	f.StringVar(&o.kafka, "kafka", "", "on Kafka at these `addresses`, separated by commas, or \"embedded\", in place of JetStream")
 	f.BoolVar(&o.json, "json", false, "print one JSON object on one line")
 	if err := f.Parse(args); err != nil {
 		return o, err
+	}
+	killsSaid := false
+	f.Visit(func(set *flag.Flag) { killsSaid = killsSaid || set.Name == "kills" })
+	if !killsSaid {
+		o.kills = min(o.kills, max(o.messages/minMessages, 0))
 	}
 	var err error
 	switch {

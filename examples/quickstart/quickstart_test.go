@@ -3,6 +3,8 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -155,6 +157,36 @@ func TestWrongFlagsAreRefused(t *testing.T) {
 		out, _ := cmd.CombinedOutput()
 		if cmd.ProcessState.ExitCode() != 2 || len(out) == 0 {
 			t.Errorf("%v: exit status %d, want 2: %s", args, cmd.ProcessState.ExitCode(), out)
+		}
+	}
+}
+
+// A small run needs no second flag.
+func TestUnsaidKillsFollowTheMessages(t *testing.T) {
+	for _, c := range []struct {
+		args  []string
+		kills int
+	}{
+		{nil, 2}, {[]string{"--messages", "200"}, 2}, {[]string{"--messages", "199"}, 1}, {[]string{"--messages", "500", "--kills", "0"}, 0},
+	} {
+		if o, err := parse(c.args, io.Discard); err != nil || o.kills != c.kills {
+			t.Errorf("%v: %d kills, want %d: %v", c.args, o.kills, c.kills, err)
+		}
+	}
+}
+
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, errors.New("no space left on device") }
+
+func TestAResultThatNobodyCanReadIsNoSuccess(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		for _, ok := range []bool{false, true} {
+			var stderr bytes.Buffer
+			status := tell(options{json: asJSON, seed: 7}, summary{OK: ok}, nil, fullDisk{}, &stderr)
+			if said := strings.Contains(stderr.String(), "no space left"); status != 1 || said != ok {
+				t.Errorf("JSON %v, proof %v: exit status %d, %q", asJSON, ok, status, stderr.String())
+			}
 		}
 	}
 }
