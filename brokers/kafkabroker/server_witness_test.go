@@ -34,15 +34,17 @@ type handlerRun struct {
 type Witness struct {
 	mu         sync.Mutex
 	runs       []*handlerRun
-	superseded map[Seen]int // by member and no
-	logged     map[Seen]int // by member and key as logged
+	open       map[Seen]*handlerRun // that have not ended
+	superseded map[Seen]int         // by member and no
+	logged     map[Seen]int         // by member and key as logged
 }
 
 // Begin is told before a handler does anything.
 func (w *Witness) Begin(s Seen, _ *bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.runs = append(w.runs, &handlerRun{Seen: s, began: time.Now()})
+	r := &handlerRun{Seen: s, began: time.Now()}
+	w.runs, w.open[s] = append(w.runs, r), r
 	return nil
 }
 
@@ -50,10 +52,11 @@ func (w *Witness) Begin(s Seen, _ *bool) error {
 func (w *Witness) End(s Seen, _ *bool) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for _, r := range w.runs {
-		if r.Member == s.Member && r.No == s.No && r.Fence == s.Fence && r.ended.IsZero() {
-			r.ended, r.Effect = time.Now(), s.Effect
-		}
+	effect := s.Effect
+	s.Effect = false
+	if r := w.open[s]; r != nil {
+		r.ended, r.Effect = time.Now(), effect
+		delete(w.open, s)
 	}
 	return nil
 }
@@ -89,7 +92,7 @@ func (w *Witness) of(no string) (rs []handlerRun) {
 // listen lets members reach it, and returns the socket.
 func (w *Witness) listen(t *testing.T, dir string) string {
 	t.Helper()
-	w.superseded, w.logged = map[Seen]int{}, map[Seen]int{}
+	w.open, w.superseded, w.logged = map[Seen]*handlerRun{}, map[Seen]int{}, map[Seen]int{}
 	server := rpc.NewServer()
 	if err := server.RegisterName("Witness", w); err != nil {
 		t.Fatal(err)
@@ -131,7 +134,7 @@ type sharedStore struct {
 
 	mu      sync.Mutex
 	claimed map[claim]time.Time
-	done    map[string]claim     // by whom it was completed as succeeded
+	done    map[string]claim     // by whom it was completed, succeeded or failed
 	doneAt  map[string]time.Time // and when
 	settled map[string]time.Time // when a delivery could be acknowledged: succeeded, or its letter noted
 }
@@ -160,6 +163,8 @@ func (s *sharedStore) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer
 		case answers[i].Kind != dedup.Done:
 		case ops[i].Kind == dedup.End && answers[i].State == dedup.Succeeded:
 			s.done[no], s.doneAt[no], s.settled[no] = claim{no, ops[i].Fence}, now, now
+		case ops[i].Kind == dedup.End && answers[i].State == dedup.Failed:
+			s.done[no], s.doneAt[no] = claim{no, ops[i].Fence}, now
 		case ops[i].Kind == dedup.NoteLetter && s.settled[no].IsZero():
 			s.settled[no] = now
 		}
