@@ -24,18 +24,58 @@ const (
 	suspectCrashes = 2
 )
 
-// add puts one operation into this round's commit.
-func (p *pipeline) add(t *task, op dedup.Op) {
-	p.ops = append(p.ops, op)
-	p.owners = append(p.owners, t)
+// commit is what the store is asked at once.
+type commit struct {
+	ops     []dedup.Op
+	owners  []*task   // by operation, nil where it is no task's
+	sent    time.Time // its first try: a lease may have begun with one whose answer was lost
+	answers []dedup.Answer
+	err     error
 }
 
-// collect gathers this round's commit: ends first, since they free what claims
-// wait for. While a commit is being repeated, it stays as it is.
+// add puts one operation into the commit that is being collected.
+func (p *pipeline) add(t *task, op dedup.Op) {
+	p.next.ops = append(p.next.ops, op)
+	p.next.owners = append(p.next.owners, t)
+}
+
+// collect adds what there is to the next commit, which the store takes when it
+// has done the last one: ends first, since they free what claims wait for. It
+// adds nothing while a commit is being repeated.
 func (p *pipeline) collect() {
-	if len(p.ops) > 0 {
+	if p.storeTries > 0 {
 		return
 	}
+	p.in.Lock()
+	p.next, p.in.next = p.in.next, nil
+	p.in.Unlock()
+	begun := p.next != nil
+	switch n := len(p.spare); {
+	case begun:
+	case n > 0:
+		p.next, p.spare = p.spare[n-1], p.spare[:n-1]
+	default:
+		p.next = &commit{}
+	}
+	p.collectEnds()
+	p.renewals()
+	p.collectAlone()
+	p.collectPrefixes()
+	p.collectClaims()
+	if len(p.next.ops) == 0 {
+		p.spare, p.next = append(p.spare, p.next), nil
+		return
+	}
+	if !begun {
+		p.writing++
+	}
+	p.in.Lock()
+	p.in.next, p.next = p.next, nil
+	p.in.Unlock()
+	p.ringWriter()
+}
+
+func (p *pipeline) collectEnds() {
 	for _, t := range p.ends {
 		p.add(t, p.endOp(t))
 	}
@@ -47,13 +87,13 @@ func (p *pipeline) collect() {
 	clear(p.ends)
 	clear(p.notes)
 	p.ends, p.notes = p.ends[:0], p.notes[:0]
-	p.renewals()
-	p.collectAlone()
+}
+
+func (p *pipeline) collectPrefixes() {
 	for _, position := range p.prefixes {
 		p.add(nil, dedup.Op{Kind: dedup.Advance, Key: dedup.Key{Consumer: p.cfg.Name}, Position: position})
 	}
 	p.prefixes = p.prefixes[:0]
-	p.collectClaims()
 }
 
 func (p *pipeline) endOp(t *task) dedup.Op {
@@ -83,6 +123,7 @@ func (p *pipeline) collectClaims() {
 		return
 	}
 	tokens := newTokens(n)
+	p.asked += n
 	p.wanted.take(n, func(t *task) {
 		t.phase = claiming
 		t.token, tokens = tokens[0], tokens[1:]
@@ -106,7 +147,7 @@ func (p *pipeline) claimRoom() int {
 	}
 	// While the breaker is not closed, what may start has been counted by it.
 	n, _ := p.breaker.admit(p.now)
-	return min(p.ahead-p.handed, n) - len(p.readied)
+	return min(p.ahead-p.handed, n) - len(p.readied) - p.asked
 }
 
 // adapt sizes the claims made ahead, before new ones are added: doubled when
@@ -132,59 +173,111 @@ func newTokens(n int) []dedup.Token {
 	return tokens
 }
 
-// apply does this round's commit and hands each answer on. When the store
-// cannot, nothing starts, nothing is acknowledged, and the same operations are
-// done again: their tokens and fences make the repeat harmless.
-func (p *pipeline) apply() {
-	if len(p.ops) == 0 || p.now.Before(p.storeRetryAt) {
-		return
+// write does the commits, one after the other, in a goroutine of its own: while
+// the store works on one, the loop hands the answers of the last one on and
+// collects the next.
+func (p *pipeline) write() {
+	for {
+		p.in.Lock()
+		c, closed := p.in.repeat, p.in.closed
+		p.in.repeat = nil
+		if c == nil && !p.in.failed {
+			c, p.in.next = p.in.next, nil
+		}
+		p.in.Unlock()
+		switch {
+		case closed:
+			return
+		case c == nil:
+			<-p.written
+			continue
+		case c.sent.IsZero():
+			c.sent = time.Now()
+		}
+		c.answers, c.err = p.ask(c.ops)
+		p.in.Lock()
+		p.in.failed = c.err != nil
+		p.in.landed = append(p.in.landed, c)
+		p.in.Unlock()
+		p.ring()
 	}
-	if p.storeTries == 0 {
-		p.opsSent = p.now
-	}
-	sent := p.opsSent // a lease may have begun with a try whose answer was lost
-	answers, err := p.commit()
-	p.now = time.Now()
-	p.moved.Store(p.now.UnixNano())
-	if err != nil {
-		p.storeFailed(err)
-		return
-	}
-	if p.storeTries > 0 {
-		p.storeTries = 0
-		p.restore("store")
-		p.log.Info("store works again")
-	}
-	ops, owners := p.ops, p.owners
-	p.ops, p.owners = p.spareOps[:0], p.spareOwners[:0]
-	for i := range answers {
-		p.answer(owners[i], &ops[i], &answers[i], sent)
-	}
-	clear(ops)
-	clear(owners)
-	p.spareOps, p.spareOwners = ops, owners
 }
 
-// commit asks the store, and a shared one not for so long that handlers outlive
+func (p *pipeline) ringWriter() {
+	select {
+	case p.written <- struct{}{}:
+	default:
+	}
+}
+
+// ask asks the store, and a shared one not for so long that handlers outlive
 // their leases meanwhile: see lapse.
-func (p *pipeline) commit() ([]dedup.Answer, error) {
+func (p *pipeline) ask(ops []dedup.Op) ([]dedup.Answer, error) {
 	ctx := p.hard
 	if !p.local {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, p.cfg.Lease/leaseParts)
 		defer cancel()
 	}
-	answers, err := p.store.Apply(ctx, p.ops)
-	if err == nil && len(answers) != len(p.ops) {
-		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(p.ops))
+	answers, err := p.store.Apply(ctx, ops)
+	if err == nil && len(answers) != len(ops) {
+		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(ops))
 	}
 	return answers, err
+}
+
+// land notes what became of the commits that the store has returned. When it
+// could not do one, nothing starts, nothing is acknowledged, and the same
+// operations are done again before any other: their tokens and fences make the
+// repeat harmless.
+func (p *pipeline) land() {
+	for i, c := range p.landed {
+		if c.err != nil {
+			p.undone = c // the last: the store is given no other one
+			p.landed = p.landed[:i]
+			p.storeFailed(c.err)
+			return
+		}
+		p.writing--
+		if p.storeTries > 0 {
+			p.storeTries = 0
+			p.restore("store")
+			p.log.Info("store works again")
+		}
+	}
+}
+
+// repeat gives a failed commit to the store again.
+func (p *pipeline) repeat() {
+	if p.undone == nil || p.now.Before(p.storeRetryAt) {
+		return
+	}
+	p.in.Lock()
+	p.in.repeat, p.undone = p.undone, nil
+	p.in.Unlock()
+	p.ringWriter()
+}
+
+// heed hands the answers on.
+func (p *pipeline) heed() {
+	for _, c := range p.landed {
+		for i := range c.answers {
+			p.answer(c.owners[i], &c.ops[i], &c.answers[i], c.sent)
+		}
+		clear(c.ops)
+		clear(c.owners)
+		*c = commit{ops: c.ops[:0], owners: c.owners[:0]}
+		p.spare = append(p.spare, c)
+	}
+	clear(p.landed)
+	p.landed = p.landed[:0]
 }
 
 // answer hands one answer on.
 func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time) {
 	switch op.Kind {
 	case dedup.Claim:
+		p.asked--
 		t.leaseEnd, t.renewAt = sent.Add(p.cfg.Lease), sent.Add(p.cfg.Lease/3)
 		p.claimed(t, a)
 	case dedup.End:
@@ -197,6 +290,7 @@ func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time
 		}
 		p.noted(t)
 	case dedup.Renew:
+		p.renewing--
 		p.renewed(t, a, sent)
 	case dedup.Alone:
 		p.markedAlone(t, a)
@@ -238,7 +332,7 @@ func (p *pipeline) retract() {
 
 // renewals extends the leases of all that is owned.
 func (p *pipeline) renewals() {
-	if p.now.Before(p.renewalDue) {
+	if p.renewing > 0 || p.now.Before(p.renewalDue) {
 		return
 	}
 	p.renewalDue = p.now.Add(p.cfg.Lease / 12)
@@ -246,6 +340,7 @@ func (p *pipeline) renewals() {
 		if t.hung || t.phase == ending || t.renewAt.After(p.renewalDue) {
 			continue
 		}
+		p.renewing++
 		p.add(t, dedup.Op{Kind: dedup.Renew, Key: t.view.Key, Fence: t.fence, Lease: p.cfg.Lease})
 	}
 }

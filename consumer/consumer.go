@@ -56,7 +56,7 @@ func New(cfg Config, routes ...Route) (*Consumer, error) {
 func newPipeline(c *Consumer) *pipeline {
 	p := &pipeline{
 		cfg: &c.cfg, routes: c.routes, store: c.cfg.Store, log: c.log, local: c.cfg.Store.Info().Local, health: c.health,
-		wake: make(chan struct{}, 1), room: newBudget(c.cfg.Unfinished),
+		wake: make(chan struct{}, 1), written: make(chan struct{}, 1), room: newBudget(c.cfg.Unfinished),
 		lanes: map[*brokers.Lane]*lane{}, chains: map[uint64]*task{}, prefixed: map[dedup.Position]int64{}, ahead: 2 * c.cfg.Workers,
 		breaker: newBreaker(c.cfg.Breaker, c.cfg.Workers),
 	}

@@ -28,8 +28,13 @@ type pipeline struct {
 	// Shared with the receiver, the publisher and the source's callbacks.
 	in struct {
 		sync.Mutex
-		tasks [][]task
-		calls []func()
+		tasks  [][]task
+		calls  []func()
+		next   *commit   // collected, for the store when it has done the last one
+		repeat *commit   // failed, to be written before any other
+		failed bool      // the last one did
+		landed []*commit // by the store
+		closed bool      // nothing is written any more
 	}
 	wake  chan struct{} // something came in
 	room  *budget
@@ -65,13 +70,18 @@ type pipeline struct {
 	acks       []*task
 	settled    []*brokers.Delivery // scratch
 
-	ops, spareOps       []dedup.Op // of this round's commit
-	owners, spareOwners []*task
-	storeTries          int
-	storeRetryAt        time.Time
-	opsSent             time.Time // the first try of this commit
-	renewalDue          time.Time
-	superviseDue        time.Time
+	next         *commit       // being collected
+	written      chan struct{} // rung when there is something to write
+	writing      int           // commits that are collected and not answered
+	landed       []*commit     // answered, in this round
+	undone       *commit       // to be repeated
+	spare        []*commit     // for their memory
+	asked        int           // claims that are collected and not answered
+	renewing     int           // renewals likewise
+	storeTries   int
+	storeRetryAt time.Time
+	renewalDue   time.Time
+	superviseDue time.Time
 
 	freedCount, freedBytes int // since the receiver was told
 	decisions              []Decision
@@ -116,6 +126,15 @@ func (p *pipeline) ring() {
 // run turns until the pipeline is stopped and everything is settled, or until
 // the drain is over.
 func (p *pipeline) run() {
+	ended := make(chan struct{})
+	go func() { defer close(ended); p.write() }()
+	defer func() { // also when a function of the user's takes the goroutine along
+		p.in.Lock()
+		p.in.closed = true
+		p.in.Unlock()
+		p.ringWriter()
+		<-ended
+	}()
 	for !p.stopped {
 		p.round()
 	}
@@ -132,10 +151,13 @@ func (p *pipeline) gather() {
 		p.in.Lock()
 		tasks, calls := p.in.tasks, p.in.calls
 		p.in.tasks, p.in.calls = nil, nil
+		p.landed, p.in.landed = p.in.landed, p.landed[:0]
 		p.in.Unlock()
 		p.finish, p.handed, p.busy = p.work.take(p.finish[:0])
 		p.now = time.Now()
-		p.moved.Store(p.now.UnixNano())
+		if p.writing == 0 || len(p.landed) > 0 { // a store that does not answer holds everything up
+			p.moved.Store(p.now.UnixNano())
+		}
 		for _, f := range calls {
 			f()
 		}
@@ -146,8 +168,12 @@ func (p *pipeline) gather() {
 			p.finished(t)
 		}
 		wait := p.idle()
-		if work := len(tasks)+len(calls)+len(p.finish) > 0 || p.hasWork(); work || !until.IsZero() {
-			clear(p.finish)
+		news := len(tasks)+len(calls)+len(p.finish) > 0
+		clear(p.finish)
+		if len(p.landed) > 0 {
+			return
+		}
+		if news || p.hasWork() || !until.IsZero() {
 			// Handlers that are quick are through before a commit would be: the
 			// ends of what was just claimed go into it, and not into the next.
 			if until.IsZero() {
@@ -176,14 +202,14 @@ func (p *pipeline) gather() {
 
 // hasWork says that a round has something to do without being told.
 func (p *pipeline) hasWork() bool {
-	if len(p.acks) > 0 || len(p.outbox) > 0 && p.publishing < maxPublishing {
+	if len(p.acks) > 0 || len(p.outbox) > 0 && p.publishing < maxPublishing || p.startRoom() > 0 || p.aloneReady() {
 		return true
 	}
-	if p.now.Before(p.storeRetryAt) {
-		return false
+	if p.storeTries > 0 {
+		return p.undone != nil && !p.now.Before(p.storeRetryAt)
 	}
-	return len(p.ops)+len(p.ends)+len(p.notes)+len(p.prefixes) > 0 ||
-		p.aloneDue() || p.wanted.len() > 0 && p.claimRoom() > 0 || p.startRoom() > 0 || p.aloneReady()
+	return len(p.ends)+len(p.notes)+len(p.prefixes) > 0 ||
+		p.aloneDue() || p.wanted.len() > 0 && p.claimRoom() > 0
 }
 
 // idle is how long the loop may wait when it is told of nothing.
@@ -197,7 +223,7 @@ func (p *pipeline) idle() time.Duration {
 	if len(p.parked) > 0 {
 		earlier(p.parked[0].due)
 	}
-	if p.storeTries > 0 {
+	if p.undone != nil {
 		earlier(p.storeRetryAt)
 	}
 	if _, wait := p.breaker.admit(p.now); wait > 0 {

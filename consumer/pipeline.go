@@ -16,9 +16,10 @@ import (
 //	complete ─► (letter confirmed ─► noted) ─► ack
 //
 // It is the only one that writes to the store, sends a delivery to be
-// published, or acknowledges. Each round of the loop ends with one commit for
-// all tasks that are ready for one (collect, apply, answer) and then with the
-// acks that it allows (settle): an ack can only follow its commit.
+// published, or acknowledges. Each round adds what is ready to the next commit
+// (collect), which the store takes when it has done the last one. Once a commit
+// has landed, its answers are handed on (heed), and then come the acks that they
+// allow (settle): an ack can only follow its commit.
 //
 // If the process dies after ...
 //
@@ -39,8 +40,10 @@ func (p *pipeline) round() {
 	p.now = time.Now()
 	p.unpark()
 	p.supervise()
+	p.land()
 	p.collect()
-	p.apply()
+	p.repeat()
+	p.heed()
 	p.settle()
 	p.dispatch()
 	p.publish()

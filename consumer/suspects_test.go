@@ -22,7 +22,7 @@ func pipelineOfOneWorker(t *testing.T) (p *pipeline, one func() *task) {
 		t.Fatal(err)
 	}
 	p = c.pipeline
-	p.base, p.work.current = t.Context(), make([]*task, 1)
+	p.base, p.work.current, p.next = t.Context(), make([]*task, 1), &commit{}
 	l := p.laneOf(&brokers.Lane{Topic: "orders"})
 	return p, func() *task {
 		return &task{d: &brokers.Delivery{Lane: l.Lane}, lane: l, route: &c.routes[0], owned: true, fence: 1}
@@ -35,8 +35,8 @@ func TestASuspectIsNotMarkedAloneBesideATaskThatWasJustTaken(t *testing.T) {
 	p, one := pipelineOfOneWorker(t)
 	look := func() { p.finish, p.handed, p.busy = p.work.take(p.finish[:0]) }
 	marks := func() (n int) {
-		for i := range p.ops {
-			if p.ops[i].Kind == dedup.Alone {
+		for _, op := range p.next.ops {
+			if op.Kind == dedup.Alone {
 				n++
 			}
 		}

@@ -64,7 +64,7 @@ type scratch struct {
 }
 
 // keptHeld bounds what scratch keeps: a record is 0.7 KB here.
-const keptHeld = 1 << 10
+const keptHeld = 1 << 12
 
 // trim lets go of what a usual batch does not need.
 func (c *scratch) trim() {
