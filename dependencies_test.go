@@ -76,7 +76,7 @@ var clients = map[string][]string{
 	"github.com/twmb/franz-go":           nil,
 	"github.com/nats-io/nats.go":         {"brokers/natsbroker", "dedup/natsstore"},
 	"github.com/nats-io/nats-server":     nil,
-	"go.etcd.io/bbolt":                   {"dedup/boltstore"},
+	"go.etcd.io/bbolt":                   {"dedup/boltstore", "examples"}, // they write rows of their own
 	"github.com/redis/go-redis":          {"dedup/redisstore"},
 	"github.com/jackc/pgx":               {"dedup/pgstore"},
 	"github.com/prometheus":              nil,

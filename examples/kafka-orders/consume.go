@@ -51,10 +51,9 @@ func consume(ctx context.Context, p *service.Process) (err error) {
 
 	config := set.Config(at.topic, log)
 	config.Broker, config.Store = kafka, store
-	c, err := consumer.New(config, billing.New(set.Call, set.Workers, book).Route(set.MaxFailures))
+	c, err := consumer.New(config, billing.New(set.Call, set.Workers).Route(set.MaxFailures))
 	if err != nil {
 		return &service.UsageError{Err: err}
 	}
-	health.Of(c)
-	return c.Run(ctx)
+	return set.Run(ctx, c, health)
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/examples/internal/programtest"
 	"github.com/onceward/onceward/examples/internal/service"
 )
 
@@ -29,14 +30,14 @@ func TestCredentialsOverTLSAreSentAndWrongOnesAreSaid(t *testing.T) {
 	}
 	for _, mechanism := range []string{"plain", "scram-sha-256", "scram-sha-512"} {
 		// It gets as far as hearing that the topic does not exist.
-		p := start(t, args(mechanism, secret(password))...)
-		p.endsWith(service.Failed, 30*time.Second)
-		if log := p.stderr.String(); !strings.Contains(log, "kafka-topics --create") {
+		p := programtest.Start(t, nil, args(mechanism, secret(password))...)
+		p.EndsWith(service.Failed, 30*time.Second)
+		if log := p.Stderr.String(); !strings.Contains(log, "kafka-topics --create") {
 			t.Errorf("%s: %s", mechanism, log)
 		}
-		p = start(t, args(mechanism, secret("wr0ng"))...)
-		p.endsWith(service.Failed, 30*time.Second)
-		if log := p.stderr.String(); strings.Contains(log, "kafka-topics --create") || strings.Contains(log, "wr0ng") {
+		p = programtest.Start(t, nil, args(mechanism, secret("wr0ng"))...)
+		p.EndsWith(service.Failed, 30*time.Second)
+		if log := p.Stderr.String(); strings.Contains(log, "kafka-topics --create") || strings.Contains(log, "wr0ng") {
 			t.Errorf("%s with a wrong password: %s", mechanism, log)
 		}
 	}

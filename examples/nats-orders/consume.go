@@ -17,8 +17,8 @@ func consume(ctx context.Context, p *service.Process) (err error) {
 	var set service.Consuming
 	f := p.Flags()
 	at.flags(f)
-	f.BoolVar(&at.create, "create", false, "make streams and the consumer where they are missing; existing ones are never changed")
-	f.DurationVar(&at.ackWait, "ack-wait", 0, "`time` after which the server delivers again what a dead process held; 0 is what the consumer has, or 30s")
+	f.BoolVar(&at.create, "create", false, "make the streams (subjects STREAM.>) and the consumer where they are missing; existing ones are never changed")
+	f.DurationVar(&at.ackWait, "ack-wait", 0, "`time` after which the server delivers again what a dead process held; 0 is what it has been told before, or 30s")
 	set.Flags(f)
 	if err := p.Parse(f); err != nil {
 		return err
@@ -43,10 +43,9 @@ func consume(ctx context.Context, p *service.Process) (err error) {
 
 	config := set.Config(at.stream, log)
 	config.Broker, config.Store = js, store
-	c, err := consumer.New(config, billing.New(set.Call, set.Workers, book).Route(set.MaxFailures))
+	c, err := consumer.New(config, billing.New(set.Call, set.Workers).Route(set.MaxFailures))
 	if err != nil {
 		return &service.UsageError{Err: err}
 	}
-	health.Of(c)
-	return c.Run(ctx)
+	return set.Run(ctx, c, health)
 }

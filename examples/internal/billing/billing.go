@@ -26,13 +26,12 @@ type Order struct {
 type Billing struct {
 	call string
 	http *http.Client
-	book func(ctx context.Context, order []byte) error
 }
 
 // New returns a Billing that posts each order to the URL, unless that is empty,
-// and then books it.
-func New(call string, workers int, book func(ctx context.Context, order []byte) error) *Billing {
-	return &Billing{call: call, book: book, http: &http.Client{Transport: &http.Transport{
+// and then books it in the consumer's bolt file.
+func New(call string, workers int) *Billing {
+	return &Billing{call: call, http: &http.Client{Transport: &http.Transport{
 		Proxy: http.ProxyFromEnvironment, MaxIdleConnsPerHost: workers, IdleConnTimeout: time.Minute,
 	}}}
 }
@@ -61,7 +60,7 @@ func (b *Billing) create(ctx context.Context, o Order) error {
 			return err
 		}
 	}
-	return b.book(ctx, text)
+	return book(ctx, text)
 }
 
 // post tells the other side. If the process dies after the call and before the

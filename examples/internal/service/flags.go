@@ -18,6 +18,20 @@ func (p *Process) variable(flag string) string {
 	return strings.ToUpper(strings.ReplaceAll(p.Name+"-"+flag, "-", "_"))
 }
 
+// help says how the program is called.
+func (p *Process) help(f *flag.FlagSet) {
+	fmt.Fprintf(p.Stderr, "Usage: %s\n\n", strings.Join(p.Usage, "\n       "))
+	first := ""
+	f.VisitAll(func(x *flag.Flag) {
+		if first == "" {
+			first = x.Name
+		}
+	})
+	fmt.Fprintf(p.Stderr, "Flags; each may be set in the environment instead, --%s as %s. A flag wins.\n\n", first, p.variable(first))
+	f.SetOutput(p.Stderr)
+	f.PrintDefaults()
+}
+
 // Parse reads the environment, then the flags, which win.
 //
 // Errors: a [*UsageError]; [flag.ErrHelp] when help was asked for and given.
@@ -37,9 +51,7 @@ func (p *Process) Parse(f *flag.FlagSet) error {
 	err := f.Parse(p.Args)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
-		f.SetOutput(p.Stderr)
-		fmt.Fprintf(p.Stderr, "Flags of %s. Each can be set in the environment too, as %s.\n", p.Name, p.variable("its-name"))
-		f.PrintDefaults()
+		p.help(f)
 		return err
 	case err == nil && f.NArg() > 0:
 		err = fmt.Errorf("unexpected argument %q", f.Arg(0))

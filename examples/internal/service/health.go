@@ -15,6 +15,7 @@ import (
 // Health answers for the consumer, also before there is one.
 type Health struct {
 	consumer atomic.Pointer[consumer.Consumer]
+	counts   atomic.Pointer[counts]
 	server   *http.Server // nil when nobody asked for it
 }
 
@@ -40,14 +41,17 @@ func Listen(ctx context.Context, address string, log *slog.Logger) (*Health, err
 	return h, nil
 }
 
-// Of says whose health it is from now on.
-func (h *Health) Of(c *consumer.Consumer) { h.consumer.Store(c) }
+// of says whose health it is from now on.
+func (h *Health) of(c *consumer.Consumer, n *counts) {
+	h.counts.Store(n)
+	h.consumer.Store(c)
+}
 
 func (h *Health) status() consumer.Status {
 	if c := h.consumer.Load(); c != nil {
 		return c.Status()
 	}
-	return consumer.Status{Live: true} // it is starting
+	return consumer.Status{Live: true, Lag: -1} // it is starting
 }
 
 // Close ends the endpoints.
@@ -65,6 +69,10 @@ func answer(w http.ResponseWriter, good bool) {
 
 func (h *Health) tell(w http.ResponseWriter) {
 	s := h.status()
+	var done map[string]int
+	if n := h.counts.Load(); n != nil {
+		done = n.now()
+	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(struct { //nolint:errchkjson // a peer that is gone is nobody's loss
 		Live       bool              `json:"live"`
@@ -73,5 +81,7 @@ func (h *Health) tell(w http.ResponseWriter) {
 		Unfinished int               `json:"unfinished"`
 		Bytes      int               `json:"bytes"`
 		Hung       int               `json:"hung"`
-	}{s.Live, s.Ready, s.Degraded, s.Unfinished, s.Bytes, s.Hung})
+		Lag        int64             `json:"lag"`    // messages that are not settled, -1 until it is known
+		Counts     map[string]int    `json:"counts"` // of what became of deliveries
+	}{s.Live, s.Ready, s.Degraded, s.Unfinished, s.Bytes, s.Hung, s.Lag, done})
 }

@@ -10,8 +10,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 )
 
@@ -31,15 +33,24 @@ func (e *UsageError) Unwrap() error { return e.Err }
 
 // Process is what a program takes from outside.
 type Process struct {
-	Name   string // of the program
+	Name   string   // of the program
+	Usage  []string // ways to call it, for its help
 	Args   []string
 	Getenv func(string) string
 	Stdout io.Writer
 	Stderr io.Writer
 }
 
-// Log is the process's log: one JSON object a line.
-func (p *Process) Log() *slog.Logger { return slog.New(slog.NewJSONHandler(p.Stderr, nil)) }
+// Log is the process's log: one JSON object a line, durations as people write
+// them.
+func (p *Process) Log() *slog.Logger {
+	return slog.New(slog.NewJSONHandler(p.Stderr, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
+		if a.Value.Kind() == slog.KindDuration {
+			a.Value = slog.StringValue(a.Value.Duration().String())
+		}
+		return a
+	}}))
+}
 
 // Main runs the program and ends the process with its exit status. The first
 // argument names one of the commands; where it does not, it is run, which stops
@@ -57,7 +68,12 @@ func Main(name string, run func(context.Context, *Process) error, commands map[s
 		os.Exit(AtOnce) // whoever asks twice does not want to wait
 	}()
 	p := &Process{Name: name, Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
+	p.Usage = []string{name + " [flags]"}
+	for _, command := range slices.Sorted(maps.Keys(commands)) {
+		p.Usage = append(p.Usage, name+" "+command+" [flags]")
+	}
 	if len(p.Args) > 0 && commands[p.Args[0]] != nil {
+		p.Usage = []string{name + " " + p.Args[0] + " [flags]"}
 		run, p.Args = commands[p.Args[0]], p.Args[1:]
 	}
 	os.Exit(p.status(run(ctx, p)))

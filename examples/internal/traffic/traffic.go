@@ -28,8 +28,8 @@ type Traffic struct {
 
 // Flags adds the flags of the traffic.
 func (t *Traffic) Flags(f *flag.FlagSet) {
-	f.IntVar(&t.count, "count", 1000, "`N` messages")
-	f.Float64Var(&t.perSecond, "rate", 0, "`N` messages a second; 0 is as fast as it goes")
+	f.IntVar(&t.count, "count", 1000, "send `N` messages")
+	f.Float64Var(&t.perSecond, "rate", 0, "send `N` messages a second; 0 is as fast as it goes")
 	f.Float64Var(&t.repeats, "repeats", 0.2, "`share` of repeats of earlier orders, 0 to 1")
 	f.Float64Var(&t.bad, "bad", 0.01, "`share` of messages that cannot be read, 0 to 1")
 }

@@ -1,4 +1,4 @@
-package main
+package billing
 
 import (
 	"context"
@@ -9,11 +9,12 @@ import (
 	"github.com/onceward/onceward/dedup/boltstore"
 )
 
-// bookings is this program's own table in the file: a number that counts up,
-// and the order.
+// bookings is the program's own table in the file: a number that counts up, and
+// the order.
 var bookings = []byte("bookings")
 
-// book adds a row, in the commit that records the order as done.
+// book adds a row, in the commit that records the order as done: both are
+// there, or neither.
 func book(ctx context.Context, order []byte) error {
 	return boltstore.InTx(ctx, func(tx *bolt.Tx) error {
 		table, err := tx.CreateBucketIfNotExists(bookings)
