@@ -3,7 +3,6 @@ package kafkabroker
 import (
 	"fmt"
 	"io"
-	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -21,7 +20,15 @@ const produceVersion = 8
 type produceRequest struct {
 	client  string
 	batches []*batch // of different partitions
-	sent    atomic.Bool
+	encoded []byte
+}
+
+// newProduceRequest takes what it needs of the messages: an exchange may go on
+// when nobody waits for it any more, and they are their owner's again then.
+func newProduceRequest(client string, batches []*batch) *produceRequest {
+	r := &produceRequest{client: client, batches: batches}
+	r.encoded = r.encode()
+	return r
 }
 
 // produceAnswer has a code for each batch.
@@ -34,10 +41,7 @@ func (*produceRequest) Choose(func(protocol.ApiKey) int16)      {}
 
 // RawExchange implements protocol.RawExchanger.
 func (r *produceRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	b := r.encode()
-	// From the first byte on the broker may have all of it.
-	r.sent.Store(true)
-	if _, err := rw.Write(b); err != nil {
+	if _, err := rw.Write(r.encoded); err != nil {
 		return nil, err
 	}
 	body, err := wire.ReadFrame(rw, nil, maxAsk)

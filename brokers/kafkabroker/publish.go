@@ -93,13 +93,20 @@ func (p *publisher) publish(ctx context.Context, messages []brokers.Outgoing) []
 	return errs
 }
 
-func (t *item) finish(err error) { t.done, t.err = true, err }
+// finish decides an item. What is final now says nothing about an attempt before
+// whose outcome is not known.
+func (t *item) finish(err error) {
+	if err != nil && t.maybe != nil {
+		err = fmt.Errorf("%w: %w: %w", brokers.ErrUnknownOutcome, err, t.maybe)
+	}
+	t.done, t.err = true, err
+}
 
 // giveUp decides an item when there is no time left.
 func (t *item) giveUp(cause error) {
 	switch {
 	case t.maybe != nil:
-		t.finish(fmt.Errorf("topic %q: %w: %w", t.m.Topic, brokers.ErrUnknownOutcome, errors.Join(cause, t.maybe)))
+		t.finish(fmt.Errorf("topic %q: %w", t.m.Topic, cause))
 	case t.last != nil:
 		t.finish(fmt.Errorf("topic %q: not stored: %w", t.m.Topic, errors.Join(cause, t.last)))
 	default:
@@ -256,14 +263,14 @@ func (p *publisher) partition(m *brokers.Outgoing, n int32) int32 {
 
 // send does one request and decides its items where it can.
 func (p *publisher) send(ctx context.Context, leader int32, batches []*batch) {
-	req := &produceRequest{client: p.cluster.ClientID(), batches: batches}
-	res, err := p.cluster.Raw(ctx, leader, replicating+cluster.Short, req)
+	res, err := p.cluster.Raw(ctx, leader, replicating+cluster.Short, newProduceRequest(p.cluster.ClientID(), batches))
 	if err != nil {
+		sent := !errors.As(err, new(*cluster.NotSentError))
 		for _, b := range batches {
 			p.forget(b.topic)
 			for _, t := range b.items {
 				t.last = err
-				if req.sent.Load() {
+				if sent { // from the first byte on the broker may have all of it
 					t.maybe = err
 				}
 			}

@@ -52,8 +52,8 @@ func (s *servers) on(what string, broker int32) {
 	s.run(what, s.dir, strconv.Itoa(int(broker)))
 }
 
-// traffic is a producer, a consumer and a publisher that go on while brokers
-// fail.
+// traffic is a producer, a source, a publisher and a whole consumer that go on
+// while brokers fail.
 type traffic struct {
 	t     *testing.T
 	o     *other
@@ -72,6 +72,7 @@ type traffic struct {
 
 	stop, dry context.CancelFunc
 	all, well sync.WaitGroup
+	clerk     *clerk
 }
 
 const faultPartitions = 6
@@ -95,6 +96,7 @@ func newTraffic(t *testing.T, s *servers) *traffic {
 	f.all.Go(func() { f.consume(ctx) })
 	f.all.Go(func() { f.publish(ctx) })
 	f.all.Go(func() { f.positions(ctx) })
+	f.clerk = newClerk(t, cfg, f.topic)
 	eventually(t, "traffic", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.last) == faultPartitions })
 	return f
 }
@@ -257,6 +259,7 @@ func (f *traffic) finish() {
 	eventually(f.t, "all that was stored is read", func() bool { return missing() == 0 })
 	f.stop()
 	f.all.Wait()
+	f.clerk.finish(f.o, f.stored)
 	again := 0
 	for _, n := range f.seen {
 		again += n - 1
@@ -307,7 +310,9 @@ func (f *traffic) coordinator() int32 {
 // recovery is how long after the cluster messages must flow again.
 const recovery = 5 * time.Second
 
-func TestBrokersThatFail(t *testing.T) {
+// Full size with ONCEWARD_SOAK: all brokers are away for 60 s, one is paused for
+// 30 s.
+func TestSoakBrokersThatFail(t *testing.T) {
 	s := startServers(t, 3)
 	whole := func() {
 		t.Helper()
@@ -334,9 +339,11 @@ func TestBrokersThatFail(t *testing.T) {
 		f := newTraffic(t, s)
 		victim := f.leader()
 		s.on("pause", victim)
+		paused := time.Now()
 		f.recovers(recovery)
-		time.Sleep(10 * time.Second)
+		time.Sleep(time.Until(paused.Add(sized(30*time.Second, 14*time.Second))))
 		s.on("cont", victim)
+		t.Logf("paused for %v", time.Since(paused).Round(time.Second))
 		f.recovers(recovery)
 		f.finish()
 	})
@@ -346,8 +353,10 @@ func TestBrokersThatFail(t *testing.T) {
 		for b := range int32(3) {
 			s.on("kill", b+1)
 		}
-		time.Sleep(15 * time.Second)
+		away := time.Now()
+		time.Sleep(sized(60*time.Second, 15*time.Second))
 		whole()
+		t.Logf("away for %v", time.Since(away).Round(time.Second))
 		f.recovers(recovery)
 		f.finish()
 	})

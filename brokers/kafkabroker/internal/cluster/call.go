@@ -1,8 +1,10 @@
 package cluster
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"sync/atomic"
 
 	"github.com/segmentio/kafka-go/protocol"
 )
@@ -43,3 +45,36 @@ func (x *exchange) RawExchange(rw io.ReadWriter) (res protocol.Message, err erro
 	}
 	return reply{res}, nil
 }
+
+// exchanger is a message that does its own exchange.
+type exchanger interface {
+	protocol.Message
+	protocol.RawExchanger
+}
+
+// waited is a message that is sent only while somebody waits for its answer:
+// kafka-go begins an exchange also when its caller has gone.
+type waited struct {
+	exchanger
+	decided atomic.Bool // whether it is sent
+}
+
+var errAbandoned = errors.New("nobody waits for the answer any more")
+
+func (w *waited) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
+	if w.decided.Swap(true) {
+		return nil, errAbandoned
+	}
+	return w.exchanger.RawExchange(rw)
+}
+
+// abandon says whether nothing of the message was sent, nor ever will be.
+func (w *waited) abandon() bool { return !w.decided.Swap(true) }
+
+// NotSentError is that of a call of which the broker has not seen anything, nor
+// ever will.
+type NotSentError struct{ Err error }
+
+func (e *NotSentError) Error() string { return e.Err.Error() }
+
+func (e *NotSentError) Unwrap() error { return e.Err }

@@ -97,15 +97,16 @@ func (c *Cluster) broker(node int32) (*peer, error) {
 	addr, ok := c.brokers[node]
 	c.mu.Unlock()
 	if !ok {
-		return nil, fmt.Errorf("broker %d: %w", node, ErrNoBroker)
+		return nil, &NotSentError{fmt.Errorf("broker %d: %w", node, ErrNoBroker)}
 	}
 	return c.peer(addr), nil
 }
 
 // Call sends one of kafka-go's messages to one broker.
 //
-// Errors: [ErrNoBroker], of the network, or of a malformed answer. Codes in
-// the answer are the caller's.
+// Errors: [ErrNoBroker], of the network, or of a malformed answer; a
+// [*NotSentError] when the broker has seen nothing of it. Codes in the answer
+// are the caller's.
 func (c *Cluster) Call(ctx context.Context, node int32, limit time.Duration, msg protocol.Message) (protocol.Message, error) {
 	p, err := c.broker(node)
 	if err != nil {
@@ -116,7 +117,7 @@ func (c *Cluster) Call(ctx context.Context, node int32, limit time.Duration, msg
 
 // Chooser is a message that picks its version by what the broker has.
 type Chooser interface {
-	protocol.Message
+	exchanger
 	// Choose is called before the exchange. offered tells the highest version
 	// of a call, or -1, once the connection is there: it is for RawExchange to
 	// ask.
@@ -139,7 +140,7 @@ func (c *Cluster) ClientID() string { return c.cfg.ClientID }
 // Any sends one of kafka-go's messages to whatever broker answers. It may
 // reach more than one.
 func (c *Cluster) Any(ctx context.Context, msg protocol.Message) (protocol.Message, error) {
-	return c.any(ctx, func(*peer) protocol.Message { return &exchange{msg: msg, client: c.cfg.ClientID} })
+	return c.any(ctx, func(*peer) exchanger { return &exchange{msg: msg, client: c.cfg.ClientID} })
 }
 
 // Controller sends one of kafka-go's messages to the controller.
@@ -153,7 +154,7 @@ func (c *Cluster) Controller(ctx context.Context, limit time.Duration, msg proto
 // Metadata asks for topics by name, and learns which brokers there are. Topics
 // that do not exist are in the View with an error.
 func (c *Cluster) Metadata(ctx context.Context, topics []string) (View, error) {
-	res, err := c.any(ctx, func(p *peer) protocol.Message {
+	res, err := c.any(ctx, func(p *peer) exchanger {
 		return &metadataRequest{peer: p, client: c.cfg.ClientID, topics: topics}
 	})
 	if err != nil {
@@ -239,7 +240,7 @@ func (c *Cluster) order() []*peer {
 
 // any asks one after the other, and the next one as soon as the present one
 // fails or has been silent for hedge. The first answer wins.
-func (c *Cluster) any(ctx context.Context, msg func(*peer) protocol.Message) (protocol.Message, error) {
+func (c *Cluster) any(ctx context.Context, msg func(*peer) exchanger) (protocol.Message, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type outcome struct {

@@ -120,23 +120,30 @@ func (p *peer) cut() {
 }
 
 // do sends one request and waits at most limit for its answer.
-func (p *peer) do(ctx context.Context, limit time.Duration, msg protocol.Message) (protocol.Message, error) {
+func (p *peer) do(ctx context.Context, limit time.Duration, msg exchanger) (protocol.Message, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	res, err := p.transport.RoundTrip(ctx, kafka.TCP(p.addr), msg)
+	w := &waited{exchanger: msg}
+	res, err := p.transport.RoundTrip(ctx, kafka.TCP(p.addr), w)
 	if err == nil {
 		if r, ok := res.(reply); ok {
 			return r.Message, nil
 		}
 		return res, nil
 	}
-	if p.cluster.life.Err() != nil {
-		return nil, net.ErrClosed
+	unsent := w.abandon()
+	if p.cluster.life.Err() == nil {
+		if ctx.Err() != context.Canceled {
+			// The connections to a broker that was restarted are all dead, and
+			// each would fail one more call.
+			p.transport.CloseIdleConnections()
+		}
+		err = fmt.Errorf("%s: %w", p.addr, err)
+	} else {
+		err = net.ErrClosed
 	}
-	if ctx.Err() != context.Canceled {
-		// The connections to a broker that was restarted are all dead, and
-		// each would fail one more call.
-		p.transport.CloseIdleConnections()
+	if unsent {
+		return nil, &NotSentError{err}
 	}
-	return nil, fmt.Errorf("%s: %w", p.addr, err)
+	return nil, err
 }
