@@ -1,7 +1,9 @@
 package kafkabroker_test
 
 import (
+	"context"
 	"errors"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -10,6 +12,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/dedup/memstore"
 )
 
 // Both look for the other's mark before either is written.
@@ -50,5 +55,43 @@ func TestOfTwoThatMarkAtOnceNotBothAreAccepted(t *testing.T) {
 	marks, err := one.Source.(brokers.MarkReader).Marks(t.Context())
 	if err != nil || len(marks) != 2-refused {
 		t.Errorf("%d were refused, and the marks are %q, %v", refused, marks, err)
+	}
+}
+
+// It would be refused when a partition comes to it, and until then look as if
+// it could take over.
+func TestAStoreThatGetsNoPartitionIsRefusedToo(t *testing.T) {
+	t.Parallel()
+	o := newOther(t, fake(t).ListenAddrs())
+	topic := o.newTopic(t, 1)
+	o.produce(t, topic, brokers.Outgoing{Value: []byte(`{"no":"o-1"}`)})
+	run := func(ctx context.Context, store dedup.Store) error {
+		c, err := consumer.New(consumer.Config{
+			Name: "billing", Broker: connect(t, quick(o.addrs...)), Topics: []string{topic}, StartFrom: consumer.Earliest, Store: store,
+			Logger: slog.New(slog.DiscardHandler),
+		}, consumer.Route{
+			Scope: "order.create", ID: consumer.Field("no"),
+			Run: func(context.Context, *consumer.Delivery) (consumer.Result, error) { return nil, nil },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c.Run(ctx)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	first, second := memstore.New(), memstore.New()
+	ended := make(chan error, 1)
+	go func() { ended <- run(ctx, first) }()
+	eventually(t, "the first has settled the message", func() bool { return o.committed(t, "billing", topic) == 1 })
+	standing, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := run(standing, second)
+	var fault *brokers.StartError
+	if !errors.As(err, &fault) || !strings.Contains(err.Error(), first.Info().ID) || !strings.Contains(err.Error(), second.Info().ID) {
+		t.Errorf("ended with %v, want both stores named", err)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Errorf("the first ended with %v", err)
 	}
 }

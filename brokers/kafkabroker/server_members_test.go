@@ -210,11 +210,11 @@ func (c *company) check() {
 		}
 		repeated++
 		if !c.wasPaused(r.Member, s.claimed[claim{r.No, r.Fence}], r.ended) {
-			c.t.Errorf("%s was completed at %v by fence %d, and ran again: %+v", r.No, doneAt, done.fence, *r)
+			c.t.Errorf("completed at %s with fence %d, and ran again: %v", doneAt.Format("15:04:05.000"), done.fence, r)
 		}
 		key := dedup.Key{Consumer: c.cfg.Group, Scope: "task.do", ID: r.No}.String()
 		if w.superseded[Seen{Member: r.Member, No: r.No}] == 0 || w.logged[Seen{Member: r.Member, No: key}] == 0 {
-			c.t.Errorf("a double execution was not reported: %+v", *r)
+			c.t.Errorf("a double execution was not reported: %v", r)
 			continue
 		}
 		reported++

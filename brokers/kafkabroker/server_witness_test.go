@@ -4,6 +4,7 @@ package kafkabroker_test
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/rpc"
 	"path/filepath"
@@ -28,6 +29,11 @@ type Seen struct {
 type handlerRun struct {
 	Seen
 	began, ended time.Time // ended is zero while it runs, and for ever when its process was killed
+}
+
+func (r *handlerRun) String() string {
+	const clock = "15:04:05.000"
+	return fmt.Sprintf("%s with fence %d by %s, from %s to %s, effect %v", r.No, r.Fence, r.Member, r.began.Format(clock), r.ended.Format(clock), r.Effect)
 }
 
 // Witness hears from all members, each call before the member goes on.
