@@ -59,7 +59,10 @@ func (s *source) examine(l *lane, why error) error {
 			return &brokers.StartError{
 				What: "read " + name, Wrong: "it was deleted and made again: its position is lost", Mend: "restart",
 			}
+		case err == nil && info.Config.HeadersOnly:
+			return l.beheaded()
 		case err == nil:
+			l.whole.Store(true)
 			l.learn(info)
 			if l.renew() == nil { // else the connection has ended
 				l.refill()

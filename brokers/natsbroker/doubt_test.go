@@ -1,11 +1,17 @@
 package natsbroker
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/onceward/onceward/brokers"
 )
 
 // An operator bounds requests, then pauses the durable, and resumes it.
@@ -63,6 +69,93 @@ func TestADurableMayBeEditedAndPausedWhileItIsRead(t *testing.T) {
 	reported(false)
 	publishNumbers(t, js, "ORDERS", 2000, 2001)
 	receive(t, s, 1)
+}
+
+// An operator edits the durable so that it could not be opened any more, and
+// edits it back.
+func TestADurableThatIsEditedForTheWorseIsReported(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	js := operator(t, url)
+	b := connect(t, Config{URL: url, Create: true})
+	for name, edit := range map[string]func(*jetstream.ConsumerConfig){
+		"AckWait is 1s":       func(c *jetstream.ConsumerConfig) { c.AckWait = time.Second },
+		"after 1 deliveries":  func(c *jetstream.ConsumerConfig) { c.MaxDeliver = 1 },
+		"MaxAckPending is 10": func(c *jetstream.ConsumerConfig) { c.MaxAckPending = 10 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			stream := fmt.Sprintf("S%d", time.Now().UnixNano())
+			spec := specOf(stream)
+			var state degradations
+			spec.Events.Degraded = state.note
+			s := openSource(t, b, spec)
+			c, err := js.Consumer(t.Context(), stream, "billing")
+			if err != nil {
+				t.Fatal(err)
+			}
+			good := c.CachedInfo().Config
+			bad := good
+			edit(&bad)
+			for i, config := range []jetstream.ConsumerConfig{bad, good} {
+				reported := i == 0
+				if _, err := js.UpdateConsumer(t.Context(), stream, config); err != nil {
+					t.Fatal(err)
+				}
+				publishNumbers(t, js, stream, 0, 1) // what comes heals other trouble
+				if err := s.Ack(receive(t, s, 1)); err != nil {
+					t.Fatal(err)
+				}
+				for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+					if _, err := s.Floors(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					state.mu.Lock()
+					err := state.state["consumer of stream "+stream]
+					state.mu.Unlock()
+					said := err != nil && strings.Contains(err.Error(), name) && strings.Contains(err.Error(), "nats consumer edit")
+					if said == reported && (err == nil) == !reported {
+						break
+					}
+					if time.Now().After(deadline) {
+						t.Fatalf("reported %v: %v", reported, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// A durable is edited to deliver headers only: nothing without its payload is
+// handed on. A message that only looks so comes, later.
+func TestNothingIsReadWithoutItsPayload(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	js := operator(t, url)
+	b := connect(t, Config{URL: url, Create: true, AckWait: 200 * time.Millisecond})
+	s := openSource(t, b, specOf("ORDERS"))
+	forged := &nats.Msg{Subject: "ORDERS.forged", Header: nats.Header{nats.MsgSize: {"7"}}}
+	if _, err := js.PublishMsg(t.Context(), forged); err != nil {
+		t.Fatal(err)
+	}
+	if ds := receive(t, s, 1); ds[0].Subject != forged.Subject || s.Ack(ds) != nil {
+		t.Fatalf("received %+v", ds[0])
+	}
+	s.lanes[0].whole.Store(false)
+	c, err := js.Consumer(t.Context(), "ORDERS", "billing")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := c.CachedInfo().Config
+	config.HeadersOnly = true
+	if _, err := js.UpdateConsumer(t.Context(), "ORDERS", config); err != nil {
+		t.Fatal(err)
+	}
+	publishNumbers(t, js, "ORDERS", 0, 20)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	ds, err := s.Receive(ctx, brokers.Limit{Messages: 20, Bytes: 1 << 20})
+	var fault *brokers.StartError
+	if len(ds) > 0 || !errors.As(err, &fault) || !strings.Contains(fault.Wrong, "headers only") {
+		t.Errorf("received %d messages, %v", len(ds), err)
+	}
 }
 
 func TestTheFloorOfANewDurableIsWhereItBegins(t *testing.T) {

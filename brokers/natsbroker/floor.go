@@ -14,10 +14,11 @@ import (
 
 // floor is what the server last said of a durable's position.
 type floor struct {
-	mu   sync.Mutex // held while the server is asked
-	at   time.Time
-	next int64
-	lag  int64
+	mu     sync.Mutex // held while the server is asked
+	at     time.Time
+	next   int64
+	lag    int64
+	edited bool // reported: see editedTo
 }
 
 // floorAge is how old a floor may be: it is asked for all the time, and each
@@ -55,6 +56,7 @@ func (l *lane) position(ctx context.Context) (next, lag int64, err error) {
 		return 0, 0, err
 	}
 	l.pausedBy(info)
+	l.editedTo(&info.Config)
 	f.at, f.next = time.Now(), int64(info.AckFloor.Stream)+1
 	f.lag = int64(info.NumPending) + int64(info.NumAckPending)
 	return f.next, f.lag, nil
@@ -72,6 +74,32 @@ func (l *lane) pausedBy(info *jetstream.ConsumerInfo) {
 	case errors.Is(before, errPaused):
 		l.report(nil)
 	}
+}
+
+// editedTo reports a durable that Open would refuse now. What was delivered is
+// finished nevertheless: whoever stops gives it back, and a durable that bounds
+// deliveries would drop it then. Only without payloads there is nothing to go
+// on with.
+func (l *lane) editedTo(c *jetstream.ConsumerConfig) {
+	wrong, mend := l.agreed.compare(l.stream, c)
+	what := "consumer of stream " + l.stream
+	switch {
+	case c.HeadersOnly:
+		l.s.fail(l.beheaded())
+	case (wrong != "") == l.floor.edited:
+	case wrong == "":
+		l.s.degraded(what, nil)
+	default:
+		l.s.degraded(what, fmt.Errorf("it was edited while it is read: %s (%s)", wrong, mend))
+	}
+	l.floor.edited = wrong != ""
+}
+
+func (l *lane) beheaded() error {
+	wrong, mend := l.agreed.compare(l.stream, &jetstream.ConsumerConfig{
+		AckPolicy: jetstream.AckExplicitPolicy, AckWait: l.agreed.ackWait, MaxAckPending: unlimited, HeadersOnly: true,
+	})
+	return &brokers.StartError{What: fmt.Sprintf("read consumer %q of stream %q", l.durable, l.stream), Wrong: wrong, Mend: mend}
 }
 
 var errPaused = errors.New("the consumer is paused on the server")

@@ -1,10 +1,12 @@
 package natsbroker
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -27,11 +29,13 @@ type lane struct {
 	durable  string
 	created  time.Time // of the durable: another one of that name is not ours
 	ackWait  time.Duration
-	next     string // subject that takes requests
-	inbox    string // prefix of their reply subjects, with the dot at its end
-	want     int    // messages requested and waiting here, together
+	agreed   durableWanted // what the durable was when it was opened
+	next     string        // subject that takes requests
+	inbox    string        // prefix of their reply subjects, with the dot at its end
+	want     int           // messages requested and waiting here, together
 	floor    floor
-	examined time.Time // when doubt asked last; guarded by source.mu
+	whole    atomic.Bool // the durable was asked, and delivers payloads: see headless
+	examined time.Time   // when doubt asked last; guarded by source.mu
 
 	renewing sync.Mutex // held while an epoch begins
 
@@ -179,6 +183,11 @@ func (l *lane) arrive(m *nats.Msg) {
 		l.mu.Unlock()
 		return
 	}
+	if l.headless(m) {
+		l.mu.Unlock()
+		l.s.doubt(l, errHeadless)
+		return
+	}
 	h.told = l.tick
 	l.held.push(h)
 	l.queue = append(l.queue, h)
@@ -192,6 +201,15 @@ func (l *lane) arrive(m *nats.Msg) {
 		l.report(nil)
 	}
 }
+
+// headless says that a message looks like what a durable delivers that was
+// edited to give headers only. It is left to AckWait until the durable was
+// asked, since anybody may publish such a header.
+func (l *lane) headless(m *nats.Msg) bool {
+	return len(m.Data) == 0 && m.Header.Get(nats.MsgSize) != "" && !l.whole.Load()
+}
+
+var errHeadless = errors.New("a message came without its payload")
 
 // take moves deliveries at hand to out, within limit, and reports the bytes of
 // those it moved.

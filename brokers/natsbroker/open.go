@@ -94,25 +94,24 @@ func (s *source) bind(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		fresh, err := b.durable(ctx, main, durableWanted{
-			name: spec.Consumer, ackWait: b.config.AckWait, pending: pending, start: spec.StartFrom,
-		})
-		if err != nil {
-			return err
-		}
-		copies, err := b.durable(ctx, retry, durableWanted{
-			name: spec.Consumer, filter: to.Retry, ackWait: b.config.AckWait, pending: unlimited,
-			start: brokers.Start{Kind: brokers.StartEarliest},
-		})
-		if err != nil {
-			return err
-		}
 		for _, from := range []struct {
-			stream   jetstream.Stream
-			consumer jetstream.Consumer
-			retry    bool
-		}{{main, fresh, false}, {retry, copies, true}} {
-			l := s.lane(topic, from.stream, from.consumer, from.retry)
+			stream jetstream.Stream
+			wanted durableWanted
+			retry  bool
+		}{
+			{main, durableWanted{name: spec.Consumer, ackWait: b.config.AckWait, pending: pending, start: spec.StartFrom}, false},
+			{retry, durableWanted{
+				name: spec.Consumer, filter: to.Retry, ackWait: b.config.AckWait, pending: unlimited,
+				start: brokers.Start{Kind: brokers.StartEarliest},
+			}, true},
+		} {
+			consumer, err := b.durable(ctx, from.stream, from.wanted)
+			if err != nil {
+				return err
+			}
+			l := s.lane(topic, from.stream, consumer, from.retry)
+			l.agreed = from.wanted
+			l.agreed.ackWait = l.ackWait // what progress is told by, also where it was the durable's own
 			s.lanes = append(s.lanes, l)
 		}
 	}
