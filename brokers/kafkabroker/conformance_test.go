@@ -165,7 +165,7 @@ func (o *other) makeTopic(t testing.TB, name string, partitions int, configs ...
 		c.Name, c.Value = configs[i], &configs[i+1]
 		rt.Configs = append(rt.Configs, c)
 	}
-	req.Topics = append(req.Topics, rt)
+	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 2000 // not longer, since a paused broker may be asked
 	eventually(t, "topic "+name+" is made", func() bool {
 		res, err := req.RequestWith(t.Context(), o.client)
 		// A broker that is paused may have been asked before another one.

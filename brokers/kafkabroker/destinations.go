@@ -71,6 +71,8 @@ func (b *broker) prepare(ctx context.Context, spec brokers.Spec, topics []string
 			there = append(there, n)
 		case kafka.UnknownTopicOrPartition:
 			missing = append(missing, n)
+		case kafka.TopicAuthorizationFailed, kafka.InvalidTopic:
+			return nil, &brokers.StartError{What: fmt.Sprintf("open topic %q", n), Wrong: view.Topics[n].Err.Title(), Err: view.Topics[n].Err}
 		default:
 			return nil, fmt.Errorf("topic %q: %w", n, view.Topics[n].Err)
 		}

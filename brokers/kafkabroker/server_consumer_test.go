@@ -289,7 +289,7 @@ func TestWithoutItsDeadLetterTopicALetterIsParkedUntilItIsBack(t *testing.T) {
 	s.wantPosition(s.topic, 2)
 	s.o.deleteTopic(t, s.to().DeadLetter)
 	eventually(t, "the topic is gone", func() bool { return len(s.o.ends(t, s.to().DeadLetter, -1)) == 0 })
-	s.parkedUntil(func() {
+	s.parkedUntil("", func() {
 		eventually(t, "the topic is made again", func() bool { return s.o.tryTopic(t, s.to().DeadLetter, 1) })
 	},
 		brokers.ErrNoDestination)
@@ -304,11 +304,12 @@ func refuse(no string, _ int) error {
 
 // parkedUntil sends what needs a letter that cannot be written, and expects
 // that it is kept, that others go on, and that all is well after back.
-func (s *shop) parkedUntil(back func(), cause error) {
+func (s *shop) parkedUntil(prefix string, back func(), cause error) {
 	s.t.Helper()
 	held := s.o.committed(s.t, s.name, s.topic)
-	s.send(0, slices.Concat([]string{"bad-1"}, numbered("later-", 20))...)
-	eventually(s.t, "others go on", func() bool { return len(s.ran("later-19")) == 1 })
+	bad := "bad-" + prefix
+	s.send(0, slices.Concat([]string{bad}, numbered("later-"+prefix, 20))...)
+	eventually(s.t, "others go on", func() bool { return len(s.ran("later-"+prefix+"19")) == 1 })
 	what := "letters to " + s.to().DeadLetter
 	eventually(s.t, "it is reported", func() bool { return strings.Contains(s.degraded(what), cause.Error()) })
 	time.Sleep(10 * s.b.CommitInterval)
@@ -316,7 +317,7 @@ func (s *shop) parkedUntil(back func(), cause error) {
 		s.t.Errorf("the position went from %d to %d, past a message whose letter is not written", held, at)
 	}
 	back()
-	eventually(s.t, "the letter is written", func() bool { return s.letters()["bad-1"] == 1 })
+	eventually(s.t, "the letter is written", func() bool { return s.letters()[bad] == 1 })
 	s.wantPosition(s.topic, held+21)
 	eventually(s.t, "it works again", func() bool { return s.degraded(what) == "" })
 	s.mu.Lock()

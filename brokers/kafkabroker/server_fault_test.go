@@ -365,7 +365,7 @@ func TestSoakBrokersThatFail(t *testing.T) {
 		s.on("pause", 1)
 		defer s.on("cont", 1)
 		time.Sleep(4 * time.Second) // the others take over
-		o := newOther(t, s.addrs[1:])
+		o := newOther(t, s.addrs[1:], kgo.RequestTimeoutOverhead(3*time.Second))
 		topic := o.newTopic(t, 2)
 		o.produce(t, topic, outgoing("m", 0, 3)...)
 		began := time.Now()
