@@ -45,6 +45,9 @@ func consume(ctx context.Context, p *service.Process) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	kafka, err := kafkabroker.Connect(ctx, to)
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it was connected
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, kafka.Close()) }()

@@ -37,6 +37,9 @@ func consume(ctx context.Context, p *service.Process) (err error) {
 	defer func() { err = errors.Join(err, store.Close()) }()
 	js, err := natsbroker.Connect(ctx, at.config())
 	if err != nil {
+		if ctx.Err() != nil {
+			return nil // told to stop before it was connected
+		}
 		return err
 	}
 	defer func() { err = errors.Join(err, js.Close()) }()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -187,6 +188,21 @@ func TestAHandlerThatFinishesInTheDrainIsDone(t *testing.T) {
 	if i := durable.CachedInfo(); i.NumAckPending != 0 || i.NumPending != 0 {
 		t.Errorf("%d unacknowledged, %d pending", i.NumAckPending, i.NumPending)
 	}
+}
+
+// A server that takes connections and says nothing, as one that starts.
+func TestSIGTERMWhileItConnectsIsNoFailure(t *testing.T) {
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer silent.Close()
+	p := programtest.Start(t, nil, "--url", "nats://"+silent.Addr().String(), "--db", filepath.Join(t.TempDir(), "billing.db"), "--listen", "127.0.0.1:0")
+	if _, err := silent.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	p.Signal(syscall.SIGTERM)
+	p.EndsWith(service.OK, 10*time.Second)
 }
 
 func TestASecondSignalEndsAtOnce(t *testing.T) {
