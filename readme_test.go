@@ -16,6 +16,7 @@ import (
 // ranBy says what runs each command of README.md: a file, and the words in it
 // that do.
 var ranBy = map[string][2]string{
+	"go get github.com/onceward/onceward@latest":                         {".ci/run", `go get "$module@latest"`},
 	"go run github.com/onceward/onceward/examples/quickstart@latest":     {".ci/run", `go run "$module/examples/quickstart@latest"`},
 	"go run ./examples/quickstart":                                       {".ci/run", `proof "$out/examples/quickstart"`},
 	"go run ./examples/nats-orders --url nats://127.0.0.1:4222 --create": {"examples/nats-orders/orders_test.go", `"--url", s.url, "--create"`},

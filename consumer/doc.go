@@ -100,6 +100,20 @@
 // overlap its successor. An effect outside of the store can happen twice when
 // the process dies between the effect and its record.
 //
+// A lease that lapses counts as a crash: a process that died cannot be told from
+// one that did not reach the store, or stood still, for a lease. A key with two
+// crashes is a suspect. It runs with nothing beside it, and when it loses
+// MaxLoneCrashes (3) leases so, it is buried as a crash-loop, also where a shared
+// store was away each time and its handler is innocent. Before it runs, every
+// running handler ends and nothing new starts: one that hangs then holds up all
+// new work until [Status].Live, which is false by that time, gets the process
+// restarted.
+//
+// A store may refuse the note of a letter. The letter itself is confirmed and
+// the same note would be refused again, so that is logged as an error and the
+// message is acknowledged. Its record still owes the letter, and a repeat of the
+// message writes it again, with the same dl-id.
+//
 // # Concurrency
 //
 // Handlers of different ordering keys run beside each other, at most
