@@ -97,26 +97,38 @@ func (s *source) outOfRange(l *lane) {
 	if err1 != nil || err2 != nil {
 		return // the next fetch asks again
 	}
+	gap := &GapError{Partition: l.name(), Start: start[l.claim.Partition], End: end[l.claim.Partition]}
+	if s.passGap(l, gap) {
+		return
+	}
+	// The log lost its end. What is unsettled of it is not there any more, and
+	// the position must go back with the log: the claim begins anew, and
+	// compares what is committed with what is there.
+	s.reopen([]*lane{l}, gap)
+}
+
+// passGap goes on behind what was deleted, as far as OnGap says so. It reports
+// false for a lane that is past the end of its log.
+func (s *source) passGap(l *lane, gap *GapError) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	gap := &GapError{Partition: l.name(), Position: l.next, Start: start[l.claim.Partition], End: end[l.claim.Partition]}
+	gap.Position = l.next
 	switch {
 	case l.life != live || l.held:
-		return
-	case l.next < gap.Start:
-		gap.Kind = BelowStart
+		return true
 	case l.next > gap.End:
 		gap.Kind = PastEnd
-	default:
-		return // it is there after all: a leader that was behind
+		return false
+	case l.next >= gap.Start:
+		return true // it is there after all: a leader that was behind
 	}
+	gap.Kind = BelowStart
 	at := s.bridge(l, gap)
 	if l.held {
-		return
+		return true
 	}
 	l.next = at
 	l.fails, l.force = 0, true
-	if at > gap.Position {
-		l.track.Pass(at)
-	}
+	l.track.Pass(at)
+	return true
 }

@@ -25,8 +25,8 @@ const (
 type lane struct {
 	brokers.Lane
 	claim  group.Claim // its topic is the one that is read, the retry topic too
-	id     cluster.ID
-	origin int32 // partitions of the topic when the group began with it
+	id     cluster.ID  // zero while the cluster does not tell
+	origin int32       // partitions of the topic when the group began with it
 
 	life   life
 	since  time.Time // when the claim began

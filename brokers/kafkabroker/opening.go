@@ -182,7 +182,7 @@ func (s *source) survey(ctx context.Context, ls []*lane) (g logs, err error) {
 	g.ends, fault[1] = listOffsets(ctx, s.b.cluster, mine, ps, latest)
 	g.origin = map[string]int32{}
 	for p, at := range g.committed {
-		if n, ok := parseNote(at.Text); ok && n.id == mine[p.Topic].ID && n.origin > 0 {
+		if n, ok := parseNote(at.Text); ok && !madeAgain(n.id, mine[p.Topic].ID) && n.origin > 0 {
 			if was, seen := g.origin[p.Topic]; !seen || n.origin < was {
 				g.origin[p.Topic] = n.origin
 			}
@@ -286,8 +286,8 @@ func (s *source) begin(l *lane, g logs, first map[group.Claim]group.Position) {
 	var gap *GapError
 	l.held = false
 	switch id, was := s.known[p.Topic]; {
-	case committed && noted && topic.ID != (cluster.ID{}) && n.id != topic.ID,
-		!committed && was && id != topic.ID:
+	case committed && noted && madeAgain(n.id, topic.ID),
+		!committed && was && madeAgain(id, topic.ID):
 		gap = &GapError{Partition: l.name(), Kind: TopicMadeAgain, Position: offset, Start: start, End: end}
 	case offset < start:
 		gap = &GapError{Partition: l.name(), Kind: BelowStart, Position: offset, Start: start, End: end}

@@ -158,7 +158,9 @@ func (s *source) readAgain(l *lane, want map[int64]*position.Span) {
 		s.leftover(l, want, next)
 	}
 	l.asking = false
-	bad := err != nil || code != 0
+	// Nothing came and nothing is gone: a new leader may not show the end of its
+	// log yet. Asking again at once would spin.
+	bad := err != nil || code != 0 || len(got.Slabs) == 0 && next <= from
 	if bad {
 		l.retryLater()
 	}

@@ -79,10 +79,13 @@ func (s *source) heard(topics map[string]cluster.Topic) {
 		switch {
 		case t.Err != 0 || !ok:
 			l.leader = -1
-		case l.life != opening && l.id != t.ID:
+		case l.life != opening && madeAgain(l.id, t.ID):
 			again = append(again, l)
 		default:
 			l.leader = p.Leader
+			if l.life != opening && l.id == (cluster.ID{}) {
+				l.id = t.ID // the cluster was upgraded meanwhile
+			}
 		}
 	}
 	s.mu.Unlock()
@@ -97,6 +100,13 @@ func (s *source) heard(topics map[string]cluster.Topic) {
 	s.member.Observe(counts)
 	nudge(s.pump)
 	nudge(s.later)
+}
+
+// madeAgain says whether a topic's ids are those of two topics. Clusters older
+// than Kafka 2.8 do not tell the id, and neither do those that are being
+// upgraded: that says nothing.
+func madeAgain(was, is cluster.ID) bool {
+	return was != is && was != (cluster.ID{}) && is != (cluster.ID{})
 }
 
 // missing reports a topic that is not there, and that it came.
