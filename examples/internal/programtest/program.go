@@ -161,11 +161,14 @@ func Get(t *testing.T, url string) (status int, body string) {
 // WaitFor waits for up to 30 s.
 func WaitFor(t *testing.T, what string, is func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !is(); {
-		if time.Now().After(deadline) {
+	again, late := time.NewTicker(10*time.Millisecond), time.After(30*time.Second)
+	defer again.Stop()
+	for !is() {
+		select {
+		case <-again.C:
+		case <-late:
 			t.Fatalf("waited 30 s for %s", what)
 		}
-		time.Sleep(10 * time.Millisecond)
 	}
 }
 
