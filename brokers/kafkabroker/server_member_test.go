@@ -7,6 +7,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/rpc"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -32,6 +33,7 @@ type memberConfig struct {
 	File     string // of its own, or
 	Store    string // a socket where a store is shared
 	Witness  string // a socket
+	Log      string // a file
 
 	Session time.Duration
 	Lease   time.Duration
@@ -69,9 +71,14 @@ func (cfg memberConfig) run() error {
 	if m.witness, err = rpc.Dial("unix", cfg.Witness); err != nil {
 		return err
 	}
+	go stoodStill(ctx, cfg.Lease/3, func(d time.Duration) { m.tell("Stood", Seen{For: d}) })
 	kafka := quick(cfg.Brokers...)
 	kafka.InstanceID, kafka.SessionTimeout, kafka.Heartbeat, kafka.CommitInterval = cfg.Instance, cfg.Session, cfg.Session/10, 200*time.Millisecond
 	b, err := kafkabroker.Connect(ctx, kafka)
+	if err != nil {
+		return err
+	}
+	log, err := os.Create(cfg.Log)
 	if err != nil {
 		return err
 	}
@@ -88,7 +95,7 @@ func (cfg memberConfig) run() error {
 	route.Retry = consumer.Retry{Initial: 50 * time.Millisecond, Multiplier: 1}
 	c, err := consumer.New(consumer.Config{
 		Name: cfg.Group, Broker: &dyingBroker{b, m}, Topics: []string{cfg.Topic}, StartFrom: consumer.Earliest, Store: store,
-		Workers: 8, Lease: cfg.Lease, Breaker: consumer.Breaker{Off: true}, Logger: slog.New(&alarm{m: m}), Observer: m.observe,
+		Workers: 8, Lease: cfg.Lease, Breaker: consumer.Breaker{Off: true}, Logger: slog.New(&alarm{slog.NewTextHandler(log, nil), m}), Observer: m.observe,
 	}, route)
 	if err != nil {
 		return err
@@ -142,24 +149,22 @@ func (m *member) observe(ds []consumer.Decision) {
 // alarm hears what is logged about double executions.
 type alarm struct {
 	slog.Handler
+
 	m *member
 }
 
-func (a *alarm) Enabled(context.Context, slog.Level) bool { return true }
-func (a *alarm) WithAttrs([]slog.Attr) slog.Handler       { return a }
-func (a *alarm) WithGroup(string) slog.Handler            { return a }
+func (a *alarm) WithAttrs(as []slog.Attr) slog.Handler { return &alarm{a.Handler.WithAttrs(as), a.m} }
 
-func (a *alarm) Handle(_ context.Context, r slog.Record) error {
-	if !strings.HasPrefix(r.Message, "suspected double execution") {
-		return nil
+func (a *alarm) Handle(ctx context.Context, r slog.Record) error {
+	if strings.HasPrefix(r.Message, "suspected double execution") {
+		r.Attrs(func(at slog.Attr) bool {
+			if at.Key == "key" {
+				a.m.tell("Logged", Seen{No: at.Value.String()})
+			}
+			return true
+		})
 	}
-	r.Attrs(func(at slog.Attr) bool {
-		if at.Key == "key" {
-			a.m.tell("Logged", Seen{No: at.Value.String()})
-		}
-		return true
-	})
-	return nil
+	return a.Handler.Handle(ctx, r)
 }
 
 // die is SIGKILL to itself, once a handler has refused, at the step asked for.

@@ -9,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -49,6 +51,7 @@ type process struct {
 
 func startMember(t *testing.T, cfg memberConfig) *process {
 	t.Helper()
+	cfg.Log = filepath.Join(t.TempDir(), cfg.Name+".log")
 	text, err := json.Marshal(cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -73,6 +76,10 @@ func startMember(t *testing.T, cfg memberConfig) *process {
 	t.Cleanup(func() {
 		_ = p.cmd.Process.Kill() // mostly it has ended
 		<-p.dead
+		if log, err := os.ReadFile(cfg.Log); err == nil && t.Failed() {
+			lines := strings.Split(string(log), "\n")
+			t.Logf("the last that %s said:\n%s", p.name, strings.Join(lines[max(0, len(lines)-20):], "\n"))
+		}
 	})
 	return p
 }

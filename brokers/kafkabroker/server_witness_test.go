@@ -22,7 +22,8 @@ type Seen struct {
 	Member string
 	No     string
 	Fence  uint64
-	Effect bool // End: the handler did its work, whatever its context said
+	Effect bool          // End: the handler did its work, whatever its context said
+	For    time.Duration // Stood
 }
 
 // handlerRun is one run, by the parent's clock.
@@ -43,6 +44,32 @@ type Witness struct {
 	open       map[Seen]*handlerRun // that have not ended
 	superseded map[Seen]int         // by member and no
 	logged     map[Seen]int         // by member and key as logged
+	stood      map[string][]pause   // by member, "" for the parent
+}
+
+// pause is when a process stood still.
+type pause struct{ from, to time.Time }
+
+// overlaps says so of a time whose end is zero when it is not over.
+func (p pause) overlaps(from, to time.Time) bool {
+	return p.to.After(from) && (to.IsZero() || p.from.Before(to))
+}
+
+// stoodStill tells whenever this process did not run for longer than a time:
+// it was paused, or a busy machine gave it nothing.
+func stoodStill(ctx context.Context, longer time.Duration, tell func(time.Duration)) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for last := time.Now(); ; last = time.Now() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if gap := time.Since(last); gap > longer {
+			tell(gap)
+		}
+	}
 }
 
 // Begin is told before a handler does anything.
@@ -83,6 +110,14 @@ func (w *Witness) Logged(s Seen, _ *bool) error {
 	return nil
 }
 
+// Stood is told when a member did not run for a while.
+func (w *Witness) Stood(s Seen, _ *bool) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.stood[s.Member] = append(w.stood[s.Member], pause{time.Now().Add(-s.For), time.Now()})
+	return nil
+}
+
 // of lists the runs of one operation.
 func (w *Witness) of(no string) (rs []handlerRun) {
 	w.mu.Lock()
@@ -98,7 +133,7 @@ func (w *Witness) of(no string) (rs []handlerRun) {
 // listen lets members reach it, and returns the socket.
 func (w *Witness) listen(t *testing.T, dir string) string {
 	t.Helper()
-	w.open, w.superseded, w.logged = map[Seen]*handlerRun{}, map[Seen]int{}, map[Seen]int{}
+	w.stood, w.open, w.superseded, w.logged = map[string][]pause{}, map[Seen]*handlerRun{}, map[Seen]int{}, map[Seen]int{}
 	server := rpc.NewServer()
 	if err := server.RegisterName("Witness", w); err != nil {
 		t.Fatal(err)
