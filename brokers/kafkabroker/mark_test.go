@@ -38,8 +38,7 @@ func TestOfTwoThatMarkAtOnceNotBothAreAccepted(t *testing.T) {
 	both.Wait()
 	refused := 0
 	for i, err := range errs {
-		var other *brokers.MarkError
-		if errors.As(err, &other) {
+		if other, ok := errors.AsType[*brokers.MarkError](err); ok {
 			refused++
 			if other.Found != []string{"two's file", "one's file"}[i] {
 				t.Errorf("found %q", other.Found)

@@ -51,8 +51,7 @@ func (s *shop) refusal() error {
 
 func (s *shop) wantNames(err error, ids ...string) {
 	s.t.Helper()
-	var fault *brokers.StartError
-	if !errors.As(err, &fault) {
+	if _, ok := errors.AsType[*brokers.StartError](err); !ok {
 		s.t.Fatalf("ended with %v, want a StartError", err)
 	}
 	for _, id := range ids {
