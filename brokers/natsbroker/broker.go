@@ -34,7 +34,9 @@ type Config struct {
 	Subjects map[string][]string
 	// AckWait is how long the server waits for an ack or for word of progress
 	// before it delivers again; 100 ms to 1 h. Progress is told at a third of
-	// it, also for deliveries that wait. A durable that is made gets it, an
+	// it, also for deliveries that wait: one small message for each, so at 100 ms
+	// some 60,000 a second for 2,000 that are at hand, which keeps a server from
+	// anything else, and at 1 s 6,000. A durable that is made gets it, an
 	// existing one must have it. Default: what an existing durable has, and
 	// 30 s for a new one, which a pause of the process may last.
 	AckWait time.Duration

@@ -30,15 +30,25 @@ const (
 // bytes as they are sent.
 const maxHeaders = 65535
 
+// maxSubject is far over what anybody names. A server closes the connection of
+// one who sends a line over 4 KiB, for good.
+const maxSubject = 1 << 10
+
 var base64er = base64.RawURLEncoding
 
 // wrap makes the NATS message of m.
 //
-// Errors: [brokers.ErrNoDestination] for a topic that is no subject,
-// [brokers.ErrTooLarge] when the headers are over 64 KiB.
+// Errors: [brokers.ErrNoDestination] for a topic that is no subject, too long,
+// or one that the server takes for an order; [brokers.ErrTooLarge] when the headers are over 64 KiB.
 func wrap(m *brokers.Outgoing) (*nats.Msg, error) {
-	if !literalSubject(m.Topic) {
+	switch {
+	case !literalSubject(m.Topic):
 		return nil, fmt.Errorf("%w: it is no subject", brokers.ErrNoDestination)
+	case len(m.Topic) > maxSubject:
+		return nil, fmt.Errorf("%w: it is %d bytes, at most %d", brokers.ErrNoDestination, len(m.Topic), maxSubject)
+	case strings.HasPrefix(m.Topic, "$JS.") || strings.HasPrefix(m.Topic, "$SYS."):
+		// A stream could be deleted by a message.
+		return nil, fmt.Errorf("%w: it is the server's own subject", brokers.ErrNoDestination)
 	}
 	out := &nats.Msg{Subject: m.Topic, Data: m.Value}
 	list := []string{"1"}

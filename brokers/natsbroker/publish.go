@@ -66,7 +66,7 @@ func (b *Broker) publish(ctx context.Context, messages []brokers.Outgoing, errs 
 		m := &messages[i]
 		msg, err := wrap(m)
 		if err != nil {
-			errs[i] = fmt.Errorf("publish to %q: %w", m.Topic, err)
+			errs[i] = fmt.Errorf("publish to %.80q: %w", m.Topic, err)
 			continue
 		}
 		open = append(open, &letter{msg: msg, at: i, repeats: m.ID != ""})

@@ -49,6 +49,22 @@ func TestALostConfirmationIsRepeatedOnlyWithAnID(t *testing.T) {
 	}
 }
 
+// A topic that came out of a message neither orders the server about nor ends
+// the connection.
+func TestATopicIsNoOrderToTheServer(t *testing.T) {
+	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
+	openSource(t, b, specOf("ORDERS"))
+	for _, topic := range []string{
+		"$JS.API.STREAM.DELETE.ORDERS", "$SYS.REQ.SERVER.PING", "ORDERS." + strings.Repeat("x", 5000),
+		"ORDERS.x\r\nPUB ORDERS.y 1\r\ny", "ORDERS.*", "",
+	} {
+		err := b.Publish(t.Context(), []brokers.Outgoing{{Topic: topic, Value: []byte("x")}, {Topic: "ORDERS.after"}})
+		if !errors.Is(err[0], brokers.ErrNoDestination) || len(err[0].Error()) > 400 || err[1] != nil {
+			t.Errorf("%.40q: %v", topic, err)
+		}
+	}
+}
+
 // More messages than are sent at once, of which some can never be stored.
 func TestEachOfManyPublishesHasItsOwnResult(t *testing.T) {
 	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
