@@ -51,7 +51,6 @@ func (s *source) saving() {
 		case <-s.life.Done():
 			return
 		case <-tick.C:
-		case <-s.save:
 		}
 		ctx, cancel := context.WithTimeout(s.life, cluster.Short)
 		err := s.commit(ctx, s.all())

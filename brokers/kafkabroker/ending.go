@@ -51,6 +51,7 @@ func (s *source) revoked(ctx context.Context, claims []group.Claim) {
 	// The drain may have used up ctx; the last positions are worth a moment.
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cluster.Short)
 	defer cancel()
+	defer context.AfterFunc(s.over, cancel)() // save where Close has no time left
 	if err := s.commit(last, listed); err != nil && !errors.Is(err, group.ErrNotOwned) {
 		s.trouble.report("commit", err)
 	}

@@ -19,7 +19,7 @@ import (
 	"github.com/onceward/onceward/internal/serial"
 )
 
-// roster is how long a rebalance may hide what the members of a group are.
+// rosterPatience is how long a rebalance may hide what the members of a group are.
 const rosterPatience = 5 * time.Second
 
 // defaultDrain is for a spec that leaves it out.
@@ -202,12 +202,13 @@ func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 	s := &source{
 		b: b, cfg: b.cfg, spec: spec, reads: reads, events: serial.New(),
 		left: make(chan struct{}), joined: make(chan struct{}),
-		hungry: chan1(), pump: chan1(), later: chan1(), stale: chan1(), save: chan1(),
+		hungry: chan1(), pump: chan1(), later: chan1(), stale: chan1(),
 		byClaim: map[group.Claim]*lane{}, byLane: map[*brokers.Lane]*lane{},
 		topics: map[string]cluster.Topic{}, known: map[string]cluster.ID{}, flights: map[int32]int{}, seen: map[string]bool{},
 	}
 	s.trouble = &trouble{events: s.events, tell: spec.Events.Degraded, open: map[string]string{}}
 	s.life, s.end = context.WithCancel(context.Background())
+	s.over, s.cease = context.WithCancel(context.Background())
 	s.member = newMembership(group.Config{
 		Cluster: b.cluster, Group: spec.Consumer, Instance: b.cfg.InstanceID,
 		Session: b.cfg.SessionTimeout, Rebalance: b.cfg.RebalanceTimeout, Heartbeat: b.cfg.Heartbeat, Drain: spec.Drain,

@@ -29,6 +29,8 @@ type source struct {
 
 	life    context.Context // of reading and committing
 	end     context.CancelFunc
+	over    context.Context // of what a drain does at its end
+	cease   context.CancelFunc
 	workers sync.WaitGroup
 	left    chan struct{} // closed when the member has ended
 	joined  chan struct{} // closed at the first assignment
@@ -39,7 +41,6 @@ type source struct {
 	pump   chan struct{} // capacity 1: fetching should look again
 	later  chan struct{} // capacity 1: something was deferred
 	stale  chan struct{} // capacity 1: the metadata is older than the cluster
-	save   chan struct{} // capacity 1: commit now
 
 	tools   sync.Pool   // *tool
 	crowded atomic.Bool // deferred messages wait for room
@@ -173,7 +174,7 @@ func (e *LateError) Error() string {
 	return fmt.Sprintf("%d of %d deliveries were not settled: their partitions were given up before", e.Late, e.Of)
 }
 
-// settled finds the span of a delivery while it can be settled.
+// settling finds the span of a delivery while it can be settled.
 func (s *source) settling(d *brokers.Delivery) (*position.Span, *lane) {
 	span, ok := d.Handle.(*position.Span)
 	if !ok {
@@ -291,6 +292,7 @@ func (s *source) Close(ctx context.Context) error {
 		case <-s.left:
 		case <-ctx.Done():
 			// The group will notice by itself.
+			s.cease()
 			s.member.Kill()
 		}
 		close(done)
@@ -298,6 +300,7 @@ func (s *source) Close(ctx context.Context) error {
 	s.leave()
 	<-done
 	<-s.left
+	s.cease()
 	s.mu.Lock()
 	for _, l := range s.lanes {
 		l.life = ended

@@ -12,18 +12,22 @@ import (
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
 )
 
-// leastPause is between two looks at the metadata, however often somebody
-// finds it old.
-const leastPause = 100 * time.Millisecond
-
-// failedPause is after a look that nobody answered.
-const failedPause = 500 * time.Millisecond
+// Pauses between two looks at the metadata, however often somebody finds it
+// old: the first of several is short, since a leader that moved is soon known;
+// a partition that stays without one is no reason for a storm.
+const (
+	leastPause = 100 * time.Millisecond
+	mostPause  = time.Second
+	// failedPause is after a look that nobody answered.
+	failedPause = 500 * time.Millisecond
+)
 
 // watch keeps the metadata as new as the cluster: leaders that moved, new
 // partitions, topics that came, went, or were made again.
 func (s *source) watch() {
 	tick := time.NewTicker(s.cfg.WatchInterval)
 	defer tick.Stop()
+	pause := leastPause
 	for {
 		select {
 		case <-s.life.Done():
@@ -31,15 +35,19 @@ func (s *source) watch() {
 		case <-tick.C:
 		case <-s.stale:
 		}
-		pause := leastPause
 		if !s.look() {
-			pause = failedPause
+			pause = max(pause, failedPause)
 			nudge(s.stale)
 		}
 		select {
 		case <-s.life.Done():
 			return
 		case <-time.After(pause):
+		}
+		if len(s.stale) > 0 { // what was found is old again, or still
+			pause = min(2*pause, mostPause)
+		} else {
+			pause = leastPause
 		}
 	}
 }

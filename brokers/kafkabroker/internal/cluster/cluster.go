@@ -206,11 +206,6 @@ func (c *Cluster) TooOld() string {
 	return ""
 }
 
-// Coordinator asks which broker keeps a group.
-func (c *Cluster) Coordinator(ctx context.Context, group string) (int32, error) {
-	return c.coordinator(ctx, group)
-}
-
 // order lists whom to ask: the one that answered last, the brokers, the seeds.
 func (c *Cluster) order() []*peer {
 	c.mu.Lock()

@@ -8,9 +8,9 @@ import (
 	"github.com/segmentio/kafka-go/protocol/findcoordinator"
 )
 
-// coordinator asks any broker, and reports the code of the answer, which
-// kafka-go's own routing ignores.
-func (c *Cluster) coordinator(ctx context.Context, group string) (int32, error) {
+// Coordinator asks any broker which one keeps a group, and reports the code of
+// the answer, which kafka-go's own routing ignores.
+func (c *Cluster) Coordinator(ctx context.Context, group string) (int32, error) {
 	res, err := c.Any(ctx, &findcoordinator.Request{Key: group})
 	if err != nil {
 		return -1, err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"time"
 
@@ -118,7 +119,7 @@ func (m *Member) Leased() bool {
 // not what it joined with, it joins again, once.
 func (m *Member) Observe(counts map[string]int32) {
 	m.mu.Lock()
-	differs := m.baseline != nil && !equal(counts, m.baseline)
+	differs := m.baseline != nil && !maps.Equal(counts, m.baseline)
 	m.mu.Unlock()
 	if differs {
 		m.request("topics or partitions changed")

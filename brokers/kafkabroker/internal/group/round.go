@@ -125,5 +125,3 @@ func (m *Member) counts(ctx context.Context, topics []string) (map[string]int32,
 	}
 	return n, nil
 }
-
-func equal(a, b map[string]int32) bool { return maps.Equal(a, b) }
