@@ -19,7 +19,9 @@ import (
 //     [Guard.Classify], or the last that the guard allows, ends the key: every
 //     later call gets a [*FailedError]. After any other the next call, or one
 //     that waits, runs fn again.
-//   - When fn panics, the caller gets a [*PanicError], and it has failed.
+//   - When fn panics, the caller gets a [*PanicError], and it has failed. Where
+//     its error panics when it is asked what it is, as a nil pointer does, it
+//     has failed, too.
 //   - The context of fn ends when ctx ends, after [Guard.Timeout], and when the
 //     lease is lost (context.Cause tells which). Do waits for fn to return even
 //     then. What [Enlist] took is written together with a success.
@@ -49,18 +51,39 @@ func Do[T any](ctx context.Context, g *Guard, key Key, fn func(context.Context) 
 		if value, err = fn(ctx); err != nil {
 			return nil, nil, err
 		}
-		result, unkept = json.Marshal(value)
-		if len(result) > MaxResult {
-			unkept = fmt.Errorf("result is %d bytes of JSON, at most %d", len(result), MaxResult)
-		}
+		result, unkept = encode(value)
 		return result, unkept, nil
 	})
 	if err == nil && execution.Replayed {
-		if err = json.Unmarshal(kept, &value); err != nil {
+		if err = decode(kept, &value); err != nil {
 			err = fmt.Errorf("%v: recorded result: %w", a.key, err)
 		}
 	}
 	return value, execution, err
+}
+
+// encode is the JSON that is kept. The function has succeeded: whatever its
+// value does here, a panic too, must not have it run again.
+func encode(value any) (result []byte, unkept error) {
+	defer func() {
+		if v := recover(); v != nil {
+			result, unkept = nil, fmt.Errorf("result makes no JSON: panic: %v", v)
+		}
+	}()
+	result, unkept = json.Marshal(value)
+	if len(result) > MaxResult {
+		return nil, fmt.Errorf("result is %d bytes of JSON, at most %d", len(result), MaxResult)
+	}
+	return result, unkept
+}
+
+func decode(kept []byte, into any) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return json.Unmarshal(kept, into)
 }
 
 // attempt is one call of Do: its plain part.

@@ -183,7 +183,12 @@ func orDefault[N comparable](n, or N) N {
 
 // outcome classifies an error of the function. ctx is the caller's and cause
 // why the function's own context ended, nil when it has not.
-func (g *Guard) outcome(ctx context.Context, cause, err error) Outcome {
+func (g *Guard) outcome(ctx context.Context, cause, err error) (o Outcome) {
+	defer func() {
+		if recover() != nil { // Classify's, or that of a method of err
+			o = Failure
+		}
+	}()
 	if g.Classify != nil {
 		if o := g.Classify(err); o != Success && o != 0 && o <= Skip {
 			return o
@@ -201,9 +206,27 @@ func (g *Guard) outcome(ctx context.Context, cause, err error) Outcome {
 	return Failure
 }
 
-func (g *Guard) text(err error) string {
+// text is what is kept of err. Where Redact or Error panics, nothing of it may
+// pass but its type.
+func (g *Guard) text(err error) (text string) {
+	defer func() {
+		if recover() != nil {
+			text = cut(fmt.Sprintf("%T, whose text is left out: asking for it panicked", err), MaxError)
+		}
+	}()
 	if g.Redact != nil {
 		return cut(g.Redact(err), MaxError)
 	}
 	return cut(err.Error(), MaxError)
+}
+
+// panicOf is the panic that err tells of, nil when it tells of none.
+func panicOf(err error) (p *PanicError) {
+	defer func() {
+		if recover() != nil { // in Unwrap or As
+			p = nil
+		}
+	}()
+	p, _ = errors.AsType[*PanicError](err)
+	return p
 }

@@ -105,7 +105,7 @@ func protected(ctx context.Context, fn function) (result []byte, unkept, err err
 // fail ends the claim with what err means and returns err.
 func (a *attempt) fail(ctx context.Context, o Outcome, err error) error {
 	end := Op{Outcome: o, Error: a.g.text(err), ErrorType: cut(fmt.Sprintf("%T", err), MaxError)}
-	if p, ok := errors.AsType[*PanicError](err); ok {
+	if p := panicOf(err); p != nil {
 		end.ErrorType, end.Stack = "panic", cut(string(p.Stack), MaxStack)
 	}
 	switch {
