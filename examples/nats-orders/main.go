@@ -25,7 +25,7 @@
 //
 //	/livez   200 while it works; 503: restart it
 //	/readyz  200 once it has joined and its file is open
-//	/status  what it says of itself, in JSON, also what is degraded
+//	/status  what it says of itself, in JSON: what is degraded, left to do and done
 //
 // One process per file: a second one with a file of its own would repeat what
 // the first has done, and refuses to start. Deploy it with one replica and
