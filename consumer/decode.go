@@ -149,12 +149,23 @@ func withResult[T, R any](fn func(context.Context, T) (R, error)) func(context.C
 		if err != nil {
 			return nil, err
 		}
-		text, err := json.Marshal(result, typedOptions)
+		text, err := encode(result)
 		if err != nil {
 			return nil, InDoubt(fmt.Errorf("the work is done, but its result, a %T, cannot be written as JSON: %w", result, err))
 		}
 		return text, nil
 	}
+}
+
+// encode makes an error of a panic: the handler has not failed, and must not
+// run again.
+func encode(result any) (text []byte, err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			text, err = nil, fmt.Errorf("panic: %v", v)
+		}
+	}()
+	return json.Marshal(result, typedOptions)
 }
 
 func typeName[T any]() string { return boundText(reflect.TypeFor[T]().String(), 128) }

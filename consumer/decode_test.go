@@ -116,6 +116,20 @@ func TestAResultThatCannotBeWrittenIsInDoubt(t *testing.T) {
 	}
 }
 
+type panickyResult struct{}
+
+func (panickyResult) MarshalJSON() ([]byte, error) { panic("no receipt") }
+
+func TestAResultThatPanicsIsInDoubtAndNoFailure(t *testing.T) {
+	r := JSONResult("s", func(o testOrder) string { return o.ID }, func(context.Context, testOrder) (panickyResult, error) { return panickyResult{}, nil })
+	d := value(`{"id":"a"}`)
+	r.resolve(d)
+	_, err := r.Run(t.Context(), d)
+	if class, _ := outcomeOf(err, ClassifyDefault); class != ClassInDoubt || !strings.Contains(err.Error(), "no receipt") {
+		t.Errorf("%v: %v", class, err)
+	}
+}
+
 func TestAnyDecoderTakesThePlaceOfJSON(t *testing.T) {
 	type pair struct{ id, text string }
 	decode := func(b []byte) (*pair, error) {
