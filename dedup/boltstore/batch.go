@@ -182,12 +182,6 @@ func (b *batch) locate(key *dedup.Key) (*held, error) {
 	}
 	var buf [4]place
 	for _, at := range b.s.index.find(h, buf[:0]) {
-		if r := b.s.recent.get(at); r != nil && r.Key == *key {
-			x.rec = *r
-			x.rec.Live = b.s.live(&x.rec, b.s.session, b.now)
-			x.base, x.at = at, at
-			break
-		}
 		e, g, err := b.entry(at)
 		if err != nil {
 			return nil, err
@@ -236,7 +230,10 @@ func (b *batch) entry(at place) (e entry, g *openSegment, err error) {
 	if g == nil {
 		return e, nil, b.s.damaged(fmt.Sprintf("segment %d is gone", at.segment()))
 	}
-	row := entryIn(g.bucket, b.numbered(at.n()))
+	row := b.s.recent.get(at)
+	if row == nil {
+		row = entryIn(g.bucket, b.numbered(at.n()))
+	}
 	if row == nil {
 		return e, nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", at.segment(), at.n()))
 	}
@@ -307,6 +304,7 @@ func (b *batch) append(x *held, class uint32, kind entryKind) error {
 		g.first = g.count
 	}
 	g.block = g.block.appended(row)
+	b.s.recent.put(at, &x.rec, row)
 	g.link(binary.LittleEndian.Uint32(row[len(row)-sumSize:]))
 	g.dirty, b.dirty = true, true
 	b.state.seq++

@@ -98,7 +98,6 @@ func (s *Store) install(b *batch) {
 	defer s.mu.Unlock()
 	for _, x := range s.scratch.moved {
 		s.index.move(x.h, x.base, x.at)
-		s.recent.put(x.at, &x.rec)
 	}
 	for _, g := range b.segments {
 		if g.dirty {
