@@ -89,6 +89,16 @@ func (m *membership) Leased() bool {
 	return true
 }
 
+// Owns says whether a claim is held, and not to be given up.
+func (m *membership) Owns(c group.Claim) bool {
+	for i, member := range m.members {
+		if m.topics[i][c.Topic] {
+			return member.Owns(c)
+		}
+	}
+	return false
+}
+
 // Observe passes on how many partitions topics have.
 func (m *membership) Observe(counts map[string]int32) {
 	for i, member := range m.members {

@@ -81,11 +81,20 @@ func (s *source) open(ls []*lane) {
 
 // unplaced lists the lanes that still have no position, and those of them that
 // have a leader to ask.
+//
+// Word that a claim is over may come before its lane is there, from another
+// goroutine. Such a lane is dropped here: nobody would ever end it.
 func (s *source) unplaced(ls []*lane) (open, led []*lane) {
+	var stray []*lane
+	defer func() { s.forget(stray) }()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range ls {
 		if l.life != opening || l.placed {
+			continue
+		}
+		if !s.member.Owns(l.claim) {
+			stray = append(stray, l)
 			continue
 		}
 		open = append(open, l)

@@ -115,6 +115,14 @@ func (m *Member) Leased() bool {
 	return time.Now().Before(m.lease)
 }
 
+// Owns says whether a claim is held, and not to be given up.
+func (m *Member) Owns(c Claim) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	h, ok := m.claims[c.Partition]
+	return ok && h.epoch == c.Epoch && !h.draining
+}
+
 // Observe tells the member how many partitions its topics have. When that is
 // not what it joined with, it joins again, once.
 func (m *Member) Observe(counts map[string]int32) {
