@@ -297,6 +297,7 @@ func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time
 	case dedup.Advance:
 		if a.Err != nil {
 			p.log.Error("acknowledged prefix could not be kept", "error", a.Err)
+			delete(p.prefixed, dedup.Position{Source: op.Position.Source, Partition: op.Position.Partition}) // asked for again
 		}
 	}
 }
@@ -363,7 +364,11 @@ func (p *pipeline) loseLease(t *task) {
 	if t.attempt != nil {
 		t.attempt.end(ErrLeaseLost)
 	}
-	p.log.Warn("lease lost: the handler is cut short", p.attrs(t, nil)...)
+	if t.phase == running {
+		p.log.Warn("lease lost: the handler is cut short", p.attrs(t, nil)...)
+	} else {
+		p.log.Warn("lease lost while no handler ran", p.attrs(t, nil)...)
+	}
 	if t.phase == ready {
 		other := func(o *task) bool { return o != t }
 		p.readied, p.suspects = filter(p.readied, other), filter(p.suspects, other)

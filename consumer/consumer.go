@@ -126,7 +126,9 @@ func (c *Consumer) Run(ctx context.Context) error {
 	stopped := time.Now()
 	drain := time.AfterFunc(c.cfg.Drain, end)
 	defer drain.Stop()
-	c.log.Info("stopping: handlers may finish", "drain", c.cfg.Drain)
+	if ctx.Err() != nil { // else an error is returned, which is not for Run to log
+		c.log.Info("stopping: handlers may finish", "drain", c.cfg.Drain)
+	}
 	p.post(func() { p.stop(stopped.Add(c.cfg.Drain - drainMargin(c.cfg.Drain))) })
 	select {
 	case <-looped:

@@ -92,7 +92,7 @@ type pipeline struct {
 	}
 	sample   *task     // the first with a key, until the greeting
 	greetBy  time.Time // zero: done
-	full     bool      // the store took no new key
+	refused  bool      // the store did not take a claim
 	stopping bool
 	stopped  bool
 }

@@ -3,6 +3,7 @@ package consumer
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -118,10 +119,7 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 	t.failures, t.crashes, t.lone, t.record = a.Failures, a.Crashes, a.Lone, a.Record
 	switch a.Kind {
 	case dedup.Acquired:
-		if p.full {
-			p.full = false
-			p.restore("store takes no new keys")
-		}
+		p.taken()
 		p.own(t)
 		p.acquired(t)
 	case dedup.AcquiredInDoubt:
@@ -143,9 +141,11 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 	case dedup.NotBefore:
 		p.early(t, a.Wait)
 	case dedup.DuplicateSucceeded:
+		p.otherRule(t, a)
 		p.duplicate(t)
 		p.ack(t)
 	case dedup.DuplicateFailed, dedup.HeldInDoubt:
+		p.otherRule(t, a)
 		if t.record.Owed {
 			p.owedLetter(t)
 			return
@@ -159,13 +159,43 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 	default:
 		// The store takes no new keys, or this one is beyond it. Nothing of it
 		// may be lost, so it waits.
-		p.full = true
-		err := a.Err
-		if err == nil {
-			err = fmt.Errorf("it answered %v to a claim", a.Kind)
-		}
-		p.degrade("store takes no new keys", err)
+		p.notTaken(t, a)
 		p.waiting(t, p.poll(storeFullPause))
+	}
+}
+
+// What a consumer says of claims that the store does not take.
+const (
+	noNewKeys    = "store takes no new keys"
+	refusesClaim = "store refuses a claim"
+)
+
+// notTaken tells of a claim that the store did not take.
+func (p *pipeline) notTaken(t *task, a *dedup.Answer) {
+	p.refused = true
+	switch {
+	case errors.Is(a.Err, dedup.ErrInvalidOp):
+		p.degrade(refusesClaim, fmt.Errorf("%v: %w", t.view.Key, a.Err))
+	case a.Err != nil:
+		p.degrade(noNewKeys, a.Err)
+	default:
+		p.degrade(noNewKeys, fmt.Errorf("it answered %v to a claim", a.Kind))
+	}
+}
+
+// taken takes back what notTaken told.
+func (p *pipeline) taken() {
+	if p.refused {
+		p.refused = false
+		p.restore(noNewKeys)
+		p.restore(refusesClaim)
+	}
+}
+
+// otherRule tells of a repeat whose content could not be compared.
+func (p *pipeline) otherRule(t *task, a *dedup.Answer) {
+	if a.OtherRule {
+		p.say(slog.LevelWarn, "repeat not compared: the record's fingerprint was made by another rule", p.attrs(t, nil)...)
 	}
 }
 
