@@ -63,6 +63,16 @@ func (b *Broker) checkSpec(spec *brokers.Spec) error {
 			return &brokers.StartError{What: what, Wrong: fmt.Sprintf("stream %q is named twice", topic)}
 		}
 	}
+	for _, topic := range spec.Topics {
+		for _, own := range []string{letterStream(topic), retryStream(topic)} {
+			if slices.Contains(spec.Topics, own) {
+				return &brokers.StartError{
+					What: what, Wrong: fmt.Sprintf("stream %q is where this consumer itself writes for %q", own, topic),
+					Mend: "read it with a consumer of another name",
+				}
+			}
+		}
+	}
 	if spec.Unfinished.Messages < 1 {
 		spec.Unfinished.Messages = 1000
 	}

@@ -139,6 +139,29 @@ func TestWhatIsThereIsComparedAndNeverChanged(t *testing.T) {
 	}
 }
 
+// A retry stream read as a source would share its durable with the copies, and
+// of each letter read there would be another letter.
+func TestAConsumerDoesNotReadWhatItWrites(t *testing.T) {
+	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
+	for _, own := range []string{"ORDERS_DLQ", "ORDERS_RETRY"} {
+		for _, topics := range [][]string{{"ORDERS", own}, {own, "ORDERS"}} {
+			spec := specOf("ORDERS")
+			spec.Topics = topics
+			s, err := b.Open(t.Context(), spec)
+			var fault *brokers.StartError
+			if !errors.As(err, &fault) || !strings.Contains(fault.Wrong, "itself writes") {
+				t.Errorf("%v: %v", topics, err)
+			}
+			if s != nil {
+				_ = s.Close(t.Context())
+			}
+		}
+	}
+	spec := specOf("ORDERS_DLQ")
+	spec.Consumer = "undertaker"
+	openSource(t, b, spec) // somebody's letters, on purpose
+}
+
 func TestNamesThatNATSCannotHoldAreRefused(t *testing.T) {
 	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
 	for _, name := range []string{"", "a.b", "a b", "a*", "a>", "a/b", `a\b`, "a\tb", "a\x00b", "\xff", strings.Repeat("x", 241)} {
