@@ -73,9 +73,10 @@ func newPipeline(c *Consumer) *pipeline {
 //
 // Errors: a [*brokers.StartError] for what no retry mends, when starting or
 // later: a missing topic, wrong credentials, a deleted durable, another store
-// on the same durable. An error that names handlers that did not return, or
-// says which other functions of the configuration did not. What heals by
-// itself is no error: see [Consumer.Status].
+// on the same durable, a store that was closed or found damaged meanwhile. An
+// error that names handlers that did not return, or says which other functions
+// of the configuration did not. What heals by itself is no error: see
+// [Consumer.Status].
 func (c *Consumer) Run(ctx context.Context) error {
 	if c.ran.Swap(true) {
 		return errors.New("consumer: Run was called before")

@@ -61,7 +61,10 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 		}
 		if time.Since(swept) >= sweepEvery {
 			swept = time.Now()
-			c.sweep(ctx)
+			if err := c.sweep(ctx); err != nil {
+				fail(err)
+				return
+			}
 		}
 	}
 }
@@ -168,8 +171,20 @@ func (p *pipeline) prefix(positions []dedup.Position) {
 	}
 }
 
-func (c *Consumer) sweep(ctx context.Context) {
-	if err := dedup.SweepDue(ctx, c.cfg.Store); ctx.Err() == nil {
-		c.degraded("expiry", err)
+// sweep ends what is over. It asks the store also when nothing arrives, so it
+// is the one to find out that the store works no more: whoever is live and
+// waits for it waits for ever.
+func (c *Consumer) sweep(ctx context.Context) error {
+	err := dedup.SweepDue(ctx, c.cfg.Store)
+	if ctx.Err() != nil {
+		return nil
 	}
+	c.degraded("expiry", err)
+	if errors.Is(err, dedup.ErrClosed) || errors.As(err, new(*dedup.DamagedError)) {
+		return &brokers.StartError{
+			What:  fmt.Sprintf("consumer %q with %s", c.cfg.Name, c.cfg.Store.Info().Kind),
+			Wrong: "the store does nothing more until it is opened again", Err: err,
+		}
+	}
+	return nil
 }

@@ -1,8 +1,10 @@
 package consumer_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"slices"
 	"strings"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/dedup"
 )
 
 // places are the functions of a configuration that run outside of handlers, by
@@ -130,4 +133,45 @@ func TestAMiddlewareThatGivesNothingIsRefused(t *testing.T) {
 	if !errors.As(err, &config) || config.Faults[0].Field != "Config.Middleware[1]" {
 		t.Errorf("New: %v", err)
 	}
+}
+
+// What heals by itself is waited for; a store that is closed or damaged does
+// not.
+func TestAStoreThatWorksNoMoreEndsTheConsumer(t *testing.T) {
+	for _, final := range []error{dedup.ErrClosed, &dedup.DamagedError{Where: "billing.db", What: "it is cut off"}, nil} {
+		t.Run(fmt.Sprint(final), func(t *testing.T) {
+			bubble(t, func(t *testing.T) {
+				r := newRig(t, 1)
+				r.cfg.Store = &endedStore{faultyStore: r.store, err: final}
+				r.run(consumer.JSON("order.create", order.ID, func(context.Context, order) error { return nil }))
+				r.send(orderJSON("o-1", 1))
+				select {
+				case err := <-r.ended:
+					if final == nil || !errors.Is(err, final) {
+						t.Errorf("Run returned %v", err)
+					}
+				case <-time.After(2 * drain):
+					if final != nil {
+						t.Error("the consumer waits for ever")
+					}
+					r.end()
+				}
+			})
+		})
+	}
+}
+
+// endedStore has found out that it is closed or damaged; without err it only
+// fails.
+type endedStore struct {
+	*faultyStore
+	err error
+}
+
+func (s *endedStore) Apply(context.Context, []dedup.Op) ([]dedup.Answer, error) {
+	return nil, cmp.Or(s.err, errDiskFull)
+}
+
+func (s *endedStore) Sweep(context.Context, int) (dedup.Swept, error) {
+	return dedup.Swept{}, cmp.Or(s.err, errDiskFull)
 }
