@@ -1,6 +1,7 @@
 package kafkabroker_test
 
 import (
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -41,6 +42,46 @@ func asksAt(req *kmsg.FetchRequest, offset int64) bool {
 	return false
 }
 
+// endsAt makes the log of partition 0 of "one" end there, for who has read it up
+// to 10; what follows is new.
+func endsAt(c *kfake.Cluster, end int64) {
+	c.ControlKey(int16(kmsg.ListOffsets), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := r.(*kmsg.ListOffsetsRequest)
+		if req.Topics[0].Topic != "one" || req.Topics[0].Partitions[0].Timestamp != -1 {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.ListOffsetsResponse)
+		rp := kmsg.NewListOffsetsResponseTopicPartition()
+		rp.Offset = end
+		rt := kmsg.NewListOffsetsResponseTopic()
+		rt.Topic, rt.Partitions = "one", append(rt.Partitions, rp)
+		res.Topics = append(res.Topics, rt)
+		return res, nil, true
+	})
+	var told atomic.Bool
+	c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := r.(*kmsg.FetchRequest)
+		if !asksAt(req, 10) || told.Swap(true) {
+			return nil, nil, false
+		}
+		return fetched(req, kerr.OffsetOutOfRange.Code), nil, true
+	})
+}
+
+// wantGap waits until a gap of a kind is reported, and compares its size.
+func (r *reader) wantGap(topic string, kind kafkabroker.GapKind, missing int64) {
+	r.t.Helper()
+	var gap *kafkabroker.GapError
+	eventually(r.t, "the gap is reported", func() bool {
+		return errors.As(r.troubles("gap "+topic+"/0"), &gap) && gap.Kind == kind
+	})
+	if gap.Missing() != missing {
+		r.t.Errorf("%d are missing: %v", gap.Missing(), gap)
+	}
+}
+
 // After an unclean election the log is shorter than what was read of it. A
 // position that stayed behind would pass what is written there next.
 func TestThePositionGoesBackWithALogThatLostItsEnd(t *testing.T) {
@@ -54,42 +95,41 @@ func TestThePositionGoesBackWithALogThatLostItsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "all is committed", func() bool { return o.committed(t, sp.Consumer, "one") == 10 })
-	// The log ends at 4 now; what follows is new.
-	var told atomic.Bool
-	c.ControlKey(int16(kmsg.ListOffsets), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		req := r.(*kmsg.ListOffsetsRequest)
-		if req.Topics[0].Topic != "one" || req.Topics[0].Partitions[0].Timestamp != -1 {
-			return nil, nil, false
-		}
-		res := req.ResponseKind().(*kmsg.ListOffsetsResponse)
-		rp := kmsg.NewListOffsetsResponseTopicPartition()
-		rp.Offset = 4
-		rt := kmsg.NewListOffsetsResponseTopic()
-		rt.Topic, rt.Partitions = "one", append(rt.Partitions, rp)
-		res.Topics = append(res.Topics, rt)
-		return res, nil, true
-	})
-	c.ControlKey(int16(kmsg.Fetch), func(r kmsg.Request) (kmsg.Response, error, bool) {
-		c.KeepControl()
-		req := r.(*kmsg.FetchRequest)
-		if !asksAt(req, 10) || told.Swap(true) {
-			return nil, nil, false
-		}
-		return fetched(req, kerr.OffsetOutOfRange.Code), nil, true
-	})
+	endsAt(c, 4)
 	ds := r.take(6)
 	if ds[0].Offset != 4 {
 		t.Errorf("goes on at %d", ds[0].Offset)
 	}
-	if g := r.gap("one"); g.Kind != kafkabroker.PastEnd || g.Missing() != 6 {
-		t.Errorf("gap %+v", g)
-	}
+	r.wantGap("one", kafkabroker.PastEnd, 6)
 	eventually(t, "the position goes back", func() bool { return o.committed(t, sp.Consumer, "one") == 4 })
 	if err := r.Ack(ds[:2]); err != nil {
 		t.Error(err)
 	}
 	eventually(t, "the position goes on", func() bool { return o.committed(t, sp.Consumer, "one") == 6 })
+}
+
+// What was being handled of the lost end is gone, and told; nobody has to decide
+// anything, since the position is within the log.
+func TestALogThatLostItsEndIsReadOnAtThePosition(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.SeedTopics(1, "one"))
+	o := newOther(t, c.ListenAddrs())
+	sp := on("one")
+	r := open(t, connect(t, with(o, kafkabroker.HoldPartition)), sp)
+	o.produce(t, "one", outgoing("m", 0, 10)...)
+	ds := r.take(10)
+	if err := r.Ack(ds[:2]); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "two are committed", func() bool { return o.committed(t, sp.Consumer, "one") == 2 })
+	endsAt(c, 4)
+	r.wantGap("one", kafkabroker.LostEnd, 6)
+	if d := r.take(1)[0]; d.Offset != 2 {
+		t.Errorf("goes on at %d", d.Offset)
+	}
+	if err := r.Ack(ds[9:]); err == nil {
+		t.Error("an ack of the lost end is taken")
+	}
 }
 
 // A new leader may not show the end of its log at once.

@@ -22,6 +22,11 @@ const (
 	// CopiesGone: waiting messages, which were to be read again, are not
 	// there any more.
 	CopiesGone
+	// LostEnd: the log lost its end after it was read, as in an unclean
+	// election. What was read of that and not finished is gone; reading goes on
+	// at the committed position, and where that lies beyond the end too, PastEnd
+	// follows.
+	LostEnd
 )
 
 // GapError is reported through Events.Degraded under "gap TOPIC/PARTITION".
@@ -41,7 +46,7 @@ func (e *GapError) Missing() int64 {
 	switch e.Kind {
 	case BelowStart:
 		return e.Start - e.Position
-	case PastEnd:
+	case PastEnd, LostEnd:
 		return e.Position - e.End
 	case CopiesGone:
 		return int64(e.Gone)
@@ -58,6 +63,8 @@ func (e *GapError) Error() string {
 		s = fmt.Sprintf("%s: position %d lies %d beyond the end of the log at %d", e.Partition, e.Position, e.Missing(), e.End)
 	case TopicMadeAgain:
 		s = fmt.Sprintf("%s: the topic was deleted and made again; position %d is of the former one, the new one has %d messages from %d on", e.Partition, e.Position, e.Missing(), e.Start)
+	case LostEnd:
+		return fmt.Sprintf("%s: the log lost its last %d messages, from %d on, after they were read; those that were not finished are gone", e.Partition, e.Missing(), e.End)
 	case CopiesGone:
 		return fmt.Sprintf("%s: %d waiting messages were deleted or compacted away before they were due, the first at offset %d", e.Partition, e.Gone, e.Position)
 	}
@@ -104,7 +111,9 @@ func (s *source) outOfRange(l *lane) {
 	// The log lost its end. What is unsettled of it is not there any more, and
 	// the position must go back with the log: the claim begins anew, and
 	// compares what is committed with what is there.
-	s.reopen([]*lane{l}, gap)
+	s.lose([]*lane{l}, gap)
+	s.trouble.report("gap "+l.name(), gap)
+	s.renew([]*lane{l})
 }
 
 // passGap goes on behind what was deleted, as far as OnGap says so. It reports
@@ -117,7 +126,7 @@ func (s *source) passGap(l *lane, gap *GapError) bool {
 	case l.life != live || l.held:
 		return true
 	case l.next > gap.End:
-		gap.Kind = PastEnd
+		gap.Kind = LostEnd
 		return false
 	case l.next >= gap.Start:
 		return true // it is there after all: a leader that was behind

@@ -134,6 +134,11 @@ func (s *source) missing(name string, code kafka.Error) {
 // same claims.
 func (s *source) reopen(ls []*lane, cause error) {
 	s.lose(ls, cause)
+	s.renew(ls)
+}
+
+// renew makes new lanes of the claims of lanes that ended.
+func (s *source) renew(ls []*lane) {
 	s.mu.Lock()
 	byTopic := map[string][]*lane{}
 	for _, l := range ls {
