@@ -9,7 +9,8 @@ import (
 )
 
 // Result is what a handler leaves behind for whoever sends the same operation
-// again. Up to 4 KiB are kept with the record, larger ones as their SHA-256.
+// again. Up to 4 KiB are kept with the record, larger ones as their SHA-256. It
+// must not be changed after the handler has returned: it is written later.
 type Result []byte
 
 // Handler does the work of one operation. It runs with its key claimed, at
