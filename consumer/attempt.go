@@ -23,6 +23,7 @@ var (
 type attempt struct {
 	parent   context.Context
 	deadline time.Time
+	startBy  time.Time // the handler must not begin later; zero: any time
 	op       Operation
 	enlisted dedup.Enlistment
 

@@ -154,6 +154,9 @@ func (p *pipeline) gather() {
 		p.landed, p.in.landed = p.in.landed, p.landed[:0]
 		p.in.Unlock()
 		p.finish, p.handed, p.busy = p.work.take(p.finish[:0])
+		if p.work.tardy() {
+			p.retract()
+		}
 		p.now = time.Now()
 		if p.writing == 0 || len(p.landed) > 0 { // a store that does not answer holds everything up
 			p.moved.Store(p.now.UnixNano())
@@ -256,6 +259,7 @@ func (p *pipeline) dispatch() {
 		p.handed++
 		return
 	}
+	p.unlapsed()
 	n := p.startRoom()
 	if n <= 0 {
 		return
@@ -270,6 +274,22 @@ func (p *pipeline) dispatch() {
 	p.handed += n
 }
 
+// unlapsed gives back what waits to start under a claim that has lapsed, as
+// after a pause of the process: another may have it, and may be through.
+func (p *pipeline) unlapsed() {
+	if p.local || len(p.readied) == 0 {
+		return
+	}
+	now := time.Now() // the round may have begun before the pause
+	p.readied = filter(p.readied, func(t *task) bool {
+		if now.Before(t.leaseEnd) {
+			return true
+		}
+		p.giveBack(t)
+		return false
+	})
+}
+
 // start makes the context in which a task's handler runs.
 func (p *pipeline) start(t *task) {
 	p.place(t)
@@ -280,6 +300,9 @@ func (p *pipeline) start(t *task) {
 			Key: t.view.Key, Run: t.run, Failures: t.failures, Fence: t.fence, opened: t.opened,
 			Topic: t.view.Topic, Partition: t.view.Partition, Offset: t.view.Offset,
 		},
+	}
+	if !p.local && t != p.alone {
+		t.attempt.startBy = t.leaseEnd // of now: renewals come to the loop, and it starts again what is late
 	}
 }
 
@@ -298,7 +321,7 @@ func (p *pipeline) acquired(t *task) {
 
 // giveBack releases a claim whose handler has not started.
 func (p *pipeline) giveBack(t *task) {
-	t.outcome, t.wait, t.err, t.reason = dedup.Release, 0, nil, ""
+	t.outcome, t.wait, t.err, t.reason, t.attempt = dedup.Release, 0, nil, "", nil
 	t.phase, p.ends = ending, append(p.ends, t)
 }
 

@@ -292,8 +292,10 @@ func (p *pipeline) released(t *task) {
 // superseded goes on after somebody else has claimed the key while this
 // handler ran: nothing changed, and what is recorded now decides.
 func (p *pipeline) superseded(t *task) {
-	p.log.Error("suspected double execution: finished after another had claimed the key", p.attrs(t, t.err)...)
-	p.decide(t, Superseded, t.err)
+	if t.attempt != nil { // else no handler has run under this claim
+		p.log.Error("suspected double execution: finished after another had claimed the key", p.attrs(t, t.err)...)
+		p.decide(t, Superseded, t.err)
+	}
 	p.aloneEnded(t)
 	p.disown(t)
 	p.leave(t)

@@ -23,6 +23,7 @@ type workers struct {
 	current []*task // by worker, nil when idle
 	busy    int
 	average time.Duration // of how long handlers ran lately
+	overdue bool          // a worker found one that is late
 	closed  bool
 }
 
@@ -86,7 +87,7 @@ func (w *workers) exchange(i int, finished *task) *task {
 			w.wake()
 		}
 	}
-	for w.head == len(w.queue) {
+	for w.head == len(w.queue) || w.late(w.queue[w.head]) {
 		if w.closed {
 			return nil
 		}
@@ -120,6 +121,26 @@ func (w *workers) hand(tasks []*task) {
 	for range min(len(tasks), runtime.GOMAXPROCS(0)) {
 		w.arrived.Signal()
 	}
+}
+
+// late says that a task may not start any more: its claim has lapsed while it
+// was queued, as after a pause of the process, and may be another's. The loop
+// takes it back; w.mu is held.
+func (w *workers) late(t *task) bool {
+	if t.attempt.startBy.IsZero() || time.Now().Before(t.attempt.startBy) {
+		return false
+	}
+	w.overdue = true
+	w.wake()
+	return true
+}
+
+// tardy says once that something has become too late to start.
+func (w *workers) tardy() (was bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	was, w.overdue = w.overdue, false
+	return was
 }
 
 // quick says that handlers are, lately.

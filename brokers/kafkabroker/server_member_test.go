@@ -46,6 +46,9 @@ type memberConfig struct {
 	Late int32
 }
 
+// memberWorkers is how many handlers a member runs at once.
+const memberWorkers = 8
+
 // task is what the messages carry: what to do, and the id.
 type task struct {
 	No string `json:"no"`
@@ -95,7 +98,7 @@ func (cfg memberConfig) run() error {
 	route.Retry = consumer.Retry{Initial: 50 * time.Millisecond, Multiplier: 1}
 	c, err := consumer.New(consumer.Config{
 		Name: cfg.Group, Broker: &dyingBroker{b, m}, Topics: []string{cfg.Topic}, StartFrom: consumer.Earliest, Store: store,
-		Workers: 8, Lease: cfg.Lease, Breaker: consumer.Breaker{Off: true}, Logger: slog.New(&alarm{slog.NewTextHandler(log, nil), m}), Observer: m.observe,
+		Workers: memberWorkers, Lease: cfg.Lease, Breaker: consumer.Breaker{Off: true}, Logger: slog.New(&alarm{slog.NewTextHandler(log, nil), m}), Observer: m.observe,
 	}, route)
 	if err != nil {
 		return err
