@@ -269,7 +269,6 @@ func TestALongWaitLeavesTheTopicAndHoldsUpNothing(t *testing.T) {
 			}
 			return nil
 		})
-		r.cfg.Breaker.Off = true
 		r.run(route)
 		for i := range waiting {
 			r.send(orderJSON(fmt.Sprint("slow-", i), 1))

@@ -49,7 +49,9 @@ func Retryable(err error) error { return classify(ClassRetryable, 0, err) }
 
 // RetryAfter marks err as worth another try, not before the delay, which
 // replaces the one of the route's schedule. A delay of 0 or less leaves the
-// schedule's, and one over [MaxRetryAfter] (24 h) is cut to it. Nil stays nil.
+// schedule's, and one over [MaxRetryAfter] (24 h) is cut to it. One over the
+// route's Retry.MaxBlocking is no sign of an outage: the dependency has answered
+// when. Nil stays nil.
 func RetryAfter(err error, delay time.Duration) error {
 	return classify(ClassRetryable, max(delay, 0), err)
 }

@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// loopStuck is how long the loop may stand still, in a commit for example,
-// before the consumer is no longer live.
+// loopStuck is how long the loop may stand still, in a commit for example, or
+// the finding of keys, in a user's function, before the consumer is no longer
+// live.
 const loopStuck = time.Minute
 
 // Status is what a consumer says of itself.
 type Status struct {
-	// Live: the loop moves and no handler has outlived twice its timeout. Not
-	// live means: restart the process.
+	// Live: the loop moves, keys are found, and no handler has outlived twice
+	// its timeout. Not live means: restart the process.
 	Live bool
 	// Ready: the source was opened once.
 	Ready bool
@@ -84,7 +85,10 @@ func (c *Consumer) Status() Status {
 	s := Status{Ready: c.health.ready, Hung: c.health.hungNow, Lag: c.health.lag, Degraded: maps.Clone(c.health.degraded)}
 	c.health.mu.Unlock()
 	s.Unfinished, s.Bytes = p.room.used()
-	moved := p.moved.Load()
-	s.Live = s.Hung == 0 && (moved == 0 || time.Since(time.Unix(0, moved)) < loopStuck)
+	s.Live = s.Hung == 0 && !stuck(p.moved.Load()) && !stuck(p.resolving.Load())
 	return s
 }
+
+// stuck says that something has stood still for too long since a time in
+// nanoseconds; 0 is never.
+func stuck(since int64) bool { return since != 0 && time.Since(time.Unix(0, since)) >= loopStuck }

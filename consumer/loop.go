@@ -39,6 +39,9 @@ type pipeline struct {
 	wake  chan struct{} // something came in
 	room  *budget
 	moved atomic.Int64 // when the loop last moved, for liveness
+	// resolving is since when the receiver has been finding keys, 0 when it is
+	// not: a user's function may block it.
+	resolving atomic.Int64
 
 	now      time.Time
 	timer    *time.Timer
@@ -310,7 +313,7 @@ func (p *pipeline) start(t *task) {
 func (p *pipeline) acquired(t *task) {
 	t.phase = ready
 	switch {
-	case t.lane.ended || p.stopping:
+	case t.lane.ended || p.stopping, p.lapses(t): // such as by a claim that was repeated for long
 		p.giveBack(t)
 	case t.crashes >= suspectCrashes:
 		p.suspects = append(p.suspects, t)

@@ -54,7 +54,7 @@ func (p *pipeline) round() {
 // finished decides what a handler's return means.
 func (p *pipeline) finished(t *task) {
 	t.wait, t.reason = 0, ""
-	cut := t.attempt.ended()
+	cut, failing := t.attempt.ended(), false
 	class, after := ClassSkip, time.Duration(0)
 	if t.err != nil {
 		class, after = outcomeOf(t.err, t.route.Classify)
@@ -75,13 +75,16 @@ func (p *pipeline) finished(t *task) {
 	case class == ClassTerminal:
 		t.outcome, t.reason = dedup.Terminal, string(deadletter.ReasonTerminal)
 	default:
-		says = provesDown
+		failing, says = true, provesDown
+		if after > t.route.Retry.MaxBlocking {
+			says = provesNothing // whoever names so long a wait has heard from the dependency
+		}
 	}
 	counts := t.counts
 	if !t.hung { // else it was recorded when it was found to hang
 		counts = p.breaker.record(t.epoch, t.hash, int(t.failures), says, p.now)
 	}
-	if says == provesDown {
+	if failing {
 		p.failed(t, after, counts)
 	}
 	p.leaveOrEnd(t)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"time"
 
 	"github.com/onceward/onceward/brokers"
 )
@@ -49,6 +50,8 @@ var errSourceClosed = errors.New("source was closed by the broker's adapter")
 
 // tasks finds route, key, ordering key and fingerprint of each delivery.
 func (r *receiver) tasks(deliveries []*brokers.Delivery) []task {
+	r.p.resolving.Store(time.Now().UnixNano())
+	defer r.p.resolving.Store(0)
 	tasks := make([]task, len(deliveries))
 	bytes := 0
 	for i, d := range deliveries {

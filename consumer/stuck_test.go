@@ -104,6 +104,10 @@ func TestAFunctionThatBlocksHoldsNoProcessBack(t *testing.T) {
 				release := make(chan struct{})
 				defer func() { close(release); settle() }()
 				r.meet(where, func() { <-release })
+				pass(2 * time.Minute)
+				if r.c.Status().Live {
+					t.Error("it is live, and nothing goes on")
+				}
 				r.stop()
 				stopped := time.Now()
 				select {
