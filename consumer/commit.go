@@ -15,9 +15,9 @@ const (
 	storeFullPause = 5 * time.Second
 	storeRetryMin  = 50 * time.Millisecond
 	storeRetryMax  = 5 * time.Second
-	// leaseParts: a shared store has a sixth of the lease for an answer, and a
-	// handler whose lease ends within a fifth while it gives none is cut short.
-	// What is left between the two is for the loop to notice.
+	// leaseParts: a shared store has a sixth of the lease for an answer, so that
+	// one that was lost is repeated in time; a handler whose lease ends within a
+	// fifth is cut short, and has that for its own end.
 	leaseParts  = 6
 	leaseMargin = 5
 	// suspectCrashes is how many crashes make a key a suspect, which runs alone.
@@ -210,8 +210,8 @@ func (p *pipeline) ringWriter() {
 	}
 }
 
-// ask asks the store, and a shared one not for so long that handlers outlive
-// their leases meanwhile: see lapse.
+// ask asks the store, and a shared one not for so long that the lease of every
+// handler runs out meanwhile: see lapse.
 func (p *pipeline) ask(ops []dedup.Op) ([]dedup.Answer, error) {
 	ctx := p.hard
 	if !p.local {
@@ -348,7 +348,7 @@ func (p *pipeline) renewals() {
 
 func (p *pipeline) renewed(t *task, a *dedup.Answer, sent time.Time) {
 	if !t.owned {
-		return // it ended in the same commit
+		return // its lease was lost while this waited
 	}
 	if a.Kind == dedup.Done {
 		t.leaseEnd, t.renewAt = sent.Add(p.cfg.Lease), sent.Add(p.cfg.Lease/3)
@@ -373,8 +373,7 @@ func (p *pipeline) loseLease(t *task) {
 		other := func(o *task) bool { return o != t }
 		p.readied, p.suspects = filter(p.readied, other), filter(p.suspects, other)
 		p.aloneEnded(t)
-		p.leave(t)
-		p.want(t)
+		p.giveBack(t) // which the store takes unless another has the claim: it is no crash
 	}
 }
 

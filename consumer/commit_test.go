@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -126,6 +127,133 @@ func TestACommitThatFailedIsRepeatedBeforeAnyOther(t *testing.T) {
 		if runs.of("o-1") != 1 || runs.of("o-2") != 1 {
 			t.Errorf("%d runs", runs.total())
 		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// sharedStore is one that other processes claim from as well.
+type sharedStore struct{ heldStore }
+
+func (*sharedStore) Info() dedup.Info { return dedup.Info{Kind: "shared"} }
+
+// A store that comes back late does one slow commit before the renewal.
+func TestAHandlerIsCutShortBeforeItsLeaseEndsWhileItsRenewalWaitsBehindAnotherCommit(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		store := &sharedStore{heldStore{Store: r.store, let: make(chan error)}}
+		r.cfg.Store, r.cfg.Lease = store, 30*time.Second
+		var cut atomic.Pointer[time.Time]
+		r.run(consumer.JSON("order.create", order.ID, func(ctx context.Context, o order) error {
+			if o.No == "o-1" && cut.Load() == nil {
+				<-ctx.Done()
+				now := time.Now()
+				cut.Store(&now)
+			}
+			return ctx.Err()
+		}))
+		settle()
+		r.send(orderJSON("o-1", 1))
+		settle()
+		claimed := time.Now()
+		at := func(d time.Duration) { pass(time.Until(claimed.Add(d))) }
+		store.let <- nil
+		at(7 * time.Second)
+		r.send(orderJSON("o-2", 1)) // is tried until the lease is nearly over
+		settle()
+		r.send(orderJSON("o-3", 1)) // is next
+		settle()
+		for time.Since(claimed) < 15*time.Second {
+			store.let <- errDiskFull
+		}
+		at(23900 * time.Millisecond)
+		store.let <- nil
+		at(28800 * time.Millisecond)
+		store.let <- nil
+		at(31 * time.Second)
+		if end := claimed.Add(30 * time.Second); cut.Load() == nil || !cut.Load().Before(end) {
+			t.Errorf("the lease ended at %v, the handler was cut short at %v", end, cut.Load())
+		}
+		close(store.let)
+		pass(time.Minute)
+		r.wantUnsettled(0)
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAClaimWhoseLeaseIsLostBeforeItsHandlerRunsCountsNoCrash(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		store := &stuckStore{Store: r.store, stuck: make(chan bool, 1)}
+		store.stuck <- false
+		r.cfg.Store, r.cfg.Workers = store, 1
+		var runs counter
+		var key dedup.Key
+		r.run(consumer.JSON("order.create", order.ID, func(ctx context.Context, o order) error {
+			if runs.add(o.No); o.No == "o-1" && runs.total() == 1 {
+				<-ctx.Done()
+			}
+			key = consumer.Info(ctx).Key
+			return ctx.Err()
+		}))
+		r.send(orderJSON("o-1", 1), orderJSON("o-2", 1)) // the second is claimed and waits for the worker
+		pass(time.Second)
+		<-store.stuck
+		store.stuck <- true
+		pass(time.Minute)
+		<-store.stuck
+		store.stuck <- false
+		pass(time.Minute)
+		r.wantUnsettled(0)
+		for _, id := range []string{"o-1", "o-2"} {
+			key.ID = id
+			records, err := r.store.Lookup(t.Context(), []dedup.Key{key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if records[0].State != dedup.Succeeded || records[0].Crashes != 0 {
+				t.Errorf("%s is %v with %d crashes", id, records[0].State, records[0].Crashes)
+			}
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// A claim took effect, its answer was lost, and its lease is nearly over when
+// the repeat is answered.
+func TestNoHandlerStartsUnderALeaseThatIsNearlyOver(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		store := &stuckStore{Store: r.store, stuck: make(chan bool, 1)}
+		store.stuck <- false
+		r.cfg.Store, r.cfg.Lease = store, 30*time.Second
+		var runs counter
+		r.run(consumer.JSON("order.create", order.ID, func(ctx context.Context, o order) error {
+			runs.add(o.No)
+			records, err := r.store.Lookup(ctx, []dedup.Key{consumer.Info(ctx).Key})
+			if err != nil {
+				return err
+			}
+			if left := time.Until(records[0].LeaseUntil); left < 29*time.Second || records[0].Crashes != 0 {
+				t.Errorf("it starts with %v of its lease and %d crashes", left, records[0].Crashes)
+			}
+			return nil
+		}))
+		settle()
+		r.store.set(errDiskFull, true)
+		r.send(orderJSON("o-1", 1))
+		pass(25 * time.Second)
+		r.store.set(nil, false)
+		pass(time.Minute)
+		if runs.total() != 1 {
+			t.Errorf("%d runs", runs.total())
+		}
+		r.wantUnsettled(0)
 		if err := r.end(); err != nil {
 			t.Error(err)
 		}

@@ -18,7 +18,7 @@ func (p *pipeline) supervise() {
 		p.superviseDue = p.now.Add(50 * time.Millisecond)
 	}
 	p.superviseHandlers()
-	if p.storeTries > 0 && !p.local {
+	if !p.local {
 		p.lapse()
 	}
 	for key, l := range p.lanes {
@@ -75,18 +75,22 @@ func (p *pipeline) superviseHandlers() {
 	}
 }
 
-// lapse cuts short what would run past its lease, which cannot be renewed now:
-// the next call of the store may last until then, and another process may claim
-// the key.
+// lapse cuts short what would run past its lease, since another process may
+// claim the key then. A renewal may still come, behind commits that a shared
+// store has not done: nobody waits to see.
 func (p *pipeline) lapse() {
 	var over []*task
-	soon := p.now.Add(p.cfg.Lease / leaseMargin)
 	for _, t := range p.owned {
-		if soon.After(t.leaseEnd) && (t.phase == ready || t.phase == running) {
+		if p.lapses(t) && !t.hung && (t.phase == ready || t.phase == running) {
 			over = append(over, t)
 		}
 	}
 	for _, t := range over {
 		p.loseLease(t)
 	}
+}
+
+// lapses says that too little is left of a task's lease to run on.
+func (p *pipeline) lapses(t *task) bool {
+	return p.now.Add(p.cfg.Lease / leaseMargin).After(t.leaseEnd)
 }
