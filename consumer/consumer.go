@@ -100,7 +100,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	if err != nil || source == nil {
 		return err
 	}
-	p.source = source
+	p.source, p.fail = source, fail
 	p.timer = time.NewTimer(time.Hour)
 	p.greetBy = time.Now().Add(time.Second)
 
@@ -183,6 +183,7 @@ const helpersEnd = 2 * time.Second
 // does not come back must not keep the process from ending, nor go unseen.
 var (
 	errLoopExited     = errors.New("consumer: Classify, Redact, OnDuplicate or Observer called runtime.Goexit")
+	errWriterExited   = errors.New("consumer: the store, or work enlisted with it, called runtime.Goexit; nothing can be recorded any more")
 	errReceiverExited = errors.New("consumer: Match, Decode, ID, Order or Fingerprint called runtime.Goexit")
 	errLoopStuck      = errors.New("consumer: the store, Classify, Redact, OnDuplicate or Observer did not return; what it held up will be delivered again")
 	errReceiverStuck  = errors.New("consumer: Match, Decode, ID, Order or Fingerprint, or the store's expiry, did not return")

@@ -22,6 +22,7 @@ type pipeline struct {
 	local  bool            // the store covers this process only
 	hard   context.Context // ends when the drain is over
 	base   context.Context // parent of the handlers' contexts
+	fail   func(error)     // ends Run; shared
 	work   *workers
 	health *health // shared
 
@@ -130,7 +131,10 @@ func (p *pipeline) ring() {
 // the drain is over.
 func (p *pipeline) run() {
 	ended := make(chan struct{})
-	go func() { defer close(ended); p.write() }()
+	go func() {
+		defer close(ended)
+		unlessExited(p.write, func() { p.fail(errWriterExited) })
+	}()
 	defer func() { // also when a function of the user's takes the goroutine along
 		p.in.Lock()
 		p.in.closed = true

@@ -96,6 +96,28 @@ func TestAFunctionThatTakesItsGoroutineAlongEndsTheConsumer(t *testing.T) {
 	}
 }
 
+// Enlisted work runs where commits are written.
+func TestEnlistedWorkThatTakesItsGoroutineAlongEndsTheConsumer(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.run(consumer.JSON("order.create", order.ID, func(ctx context.Context, _ order) error {
+			return dedup.Enlist(ctx, func() error { runtime.Goexit(); return nil })
+		}))
+		settle()
+		r.send(orderJSON("o-1", 1))
+		select {
+		case err := <-r.ended:
+			if err == nil || !strings.Contains(err.Error(), "enlisted") || !strings.Contains(err.Error(), "Goexit") {
+				t.Errorf("Run returned %v", err)
+			}
+		case <-time.After(2 * drain):
+			t.Error("the consumer stands still and says nothing")
+			r.end()
+		}
+		r.wantUnsettled(1)
+	})
+}
+
 func TestAFunctionThatBlocksHoldsNoProcessBack(t *testing.T) {
 	for where := range places {
 		t.Run(where, func(t *testing.T) {
