@@ -108,6 +108,11 @@ func (w *workers) exchange(i int, finished *task) *task {
 // hand gives owned tasks to the workers.
 func (w *workers) hand(tasks []*task) {
 	w.mu.Lock()
+	if w.head > len(w.queue)/2 { // it may never be empty, and must not grow for ever
+		kept := copy(w.queue, w.queue[w.head:])
+		clear(w.queue[kept:])
+		w.queue, w.head = w.queue[:kept], 0
+	}
 	w.queue = append(w.queue, tasks...)
 	few := w.average < quick
 	w.mu.Unlock()
