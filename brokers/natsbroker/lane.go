@@ -233,8 +233,10 @@ func (l *lane) take(out []*brokers.Delivery, messages, bytes int) ([]*brokers.De
 		}
 		out = append(out, &h.d)
 	}
-	if l.head == len(l.queue) {
-		l.queue, l.head = l.queue[:0], 0
+	if l.head > len(l.queue)/2 { // with a backlog it is never empty, and must not grow for ever
+		left := copy(l.queue, l.queue[l.head:])
+		clear(l.queue[left:])
+		l.queue, l.head = l.queue[:left], 0
 	}
 	a := l.ask()
 	l.mu.Unlock()
