@@ -259,3 +259,53 @@ func TestNoHandlerStartsUnderALeaseThatIsNearlyOver(t *testing.T) {
 		}
 	})
 }
+
+// The mark of a suspect was repeated for longer than its lease, which nobody
+// has taken over meanwhile.
+func TestASuspectWhoseMarkCameTooLateCountsNoCrash(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		store := &heldStore{Store: r.store, let: make(chan error)}
+		r.cfg.Store, r.cfg.Lease = store, 10*time.Second
+		key := dedup.Key{Consumer: "billing", Scope: "order.create", ID: "o-1"}
+		for n := range byte(3) { // two of them count as crashes
+			a, err := r.store.Apply(t.Context(), []dedup.Op{{
+				Kind: dedup.Claim, Key: key, Token: dedup.Token{n + 1}, Lease: time.Second,
+				Policy: &dedup.Policy{Failures: 10, Lone: 3}, Fingerprint: dedup.Fingerprint{Rule: 99},
+			}})
+			if err != nil || a[0].Kind != dedup.Acquired {
+				t.Fatal(a, err)
+			}
+			pass(2 * time.Second)
+		}
+		var runs counter
+		r.run(consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
+			runs.add(o.No)
+			return nil
+		}))
+		settle()
+		r.send(orderJSON("o-1", 1))
+		settle()
+		store.let <- nil // its claim
+		settle()
+		if got := store.of(1); !slices.Equal(got, []string{"alone o-1"}) {
+			t.Fatalf("asked %q", got)
+		}
+		begun := time.Now()
+		for time.Since(begun) < 20*time.Second {
+			store.let <- errDiskFull
+		}
+		close(store.let)
+		pass(time.Minute)
+		records, err := r.store.Lookup(t.Context(), []dedup.Key{key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if records[0].State != dedup.Succeeded || records[0].Crashes != 3 || runs.total() != 1 {
+			t.Errorf("%v with %d crashes after %d runs, want 3, which there were", records[0].State, records[0].Crashes, runs.total())
+		}
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+	})
+}

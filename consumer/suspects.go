@@ -43,13 +43,10 @@ func (p *pipeline) markedAlone(t *task, a *dedup.Answer) {
 		return
 	}
 	p.alone = nil
-	if a.Kind == dedup.Done {
-		p.giveBack(t)
-		return
+	if a.Kind != dedup.Done {
+		p.disown(t) // lapsed, or another's
 	}
-	p.disown(t)
-	p.leave(t)
-	p.want(t)
+	p.giveBack(t)
 }
 
 // aloneReady says that a marked suspect can be handed to a worker.
