@@ -100,8 +100,9 @@
 // overlap its successor. An effect outside of the store can happen twice when
 // the process dies between the effect and its record.
 //
-// A lease that lapses counts as a crash: a process that died cannot be told from
-// one that did not reach the store, or stood still, for a lease. A key with two
+// A lease that has lapsed when its key is claimed again counts as a crash: a
+// process that died cannot be told from one that did not reach the store, or
+// stood still, for a lease. A key with two
 // crashes is a suspect. It runs with nothing beside it, and when it loses
 // MaxLoneCrashes (3) leases so, it is buried as a crash-loop, also where a shared
 // store was away each time and its handler is innocent. Before it runs, every

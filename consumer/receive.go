@@ -10,7 +10,7 @@ import (
 )
 
 // receiver reads deliveries, finds their keys, and hands them to the loop in
-// slices, while the loop commits those before.
+// slices, while those before are committed.
 type receiver struct {
 	p     *pipeline
 	seed  maphash.Seed
