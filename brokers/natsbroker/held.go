@@ -1,10 +1,6 @@
 package natsbroker
 
-import (
-	"time"
-
-	"github.com/onceward/onceward/brokers"
-)
+import "github.com/onceward/onceward/brokers"
 
 // held is a delivery from its arrival in memory until it is settled. Its life:
 //
@@ -72,7 +68,7 @@ const (
 //
 // The word is sent with the lock held: after a nak with a delay it would set
 // the server's clock back to AckWait. Publishing only appends to a buffer.
-func (l *lane) keepAlive(now time.Time) {
+func (l *lane) keepAlive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.tick++

@@ -96,7 +96,7 @@ func (s *source) tickAlong() {
 			return
 		case now := <-ticker.C:
 			for _, l := range s.lanes {
-				l.keepAlive(now)
+				l.keepAlive()
 				if s.b.up.Load() {
 					l.watch(now)
 				}
@@ -114,7 +114,7 @@ func (s *source) disconnected(err error) {
 func (s *source) reconnected() {
 	s.degraded("connection", nil)
 	for _, l := range s.lanes {
-		l.keepAlive(time.Now())
+		l.keepAlive()
 		if l.renew() == nil { // else the connection has ended
 			l.refill()
 		}
