@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/dedup"
@@ -58,10 +59,12 @@ func (p *pipeline) collect() {
 		p.next = &commit{}
 	}
 	p.collectEnds()
+	p.collectNotes()
 	p.renewals()
 	p.collectAlone()
 	p.collectPrefixes()
 	p.collectClaims()
+	p.filled = p.nextRoom() == 0
 	if len(p.next.ops) == 0 {
 		p.spare, p.next = append(p.spare, p.next), nil
 		return
@@ -75,18 +78,30 @@ func (p *pipeline) collect() {
 	p.ringWriter()
 }
 
+// nextRoom is how many more ends and claims the next commit takes. Were it to
+// take all, everything in the process would soon be in one commit, and the store
+// would wait for the loop after each: with a third, there is one to write, one to
+// collect, and one to handle.
+func (p *pipeline) nextRoom() int {
+	return max(0, max(p.cfg.Unfinished.Messages/3, 2*p.cfg.Workers)-len(p.next.ops))
+}
+
 func (p *pipeline) collectEnds() {
-	for _, t := range p.ends {
+	n := min(len(p.ends), p.nextRoom())
+	for _, t := range p.ends[:n] {
 		p.add(t, p.endOp(t))
 	}
-	for _, t := range p.notes {
+	p.ends = slices.Delete(p.ends, 0, n)
+}
+
+func (p *pipeline) collectNotes() {
+	n := min(len(p.notes), p.nextRoom())
+	for _, t := range p.notes[:n] {
 		p.add(t, dedup.Op{Kind: dedup.NoteLetter, Key: p.noteKey(t), Letter: &dedup.LetterOp{Letter: dedup.Letter{
 			ID: t.note.id, Reason: t.note.reason, Run: t.note.run, Opened: t.note.opened, Source: p.position(t), Time: t.d.Time,
 		}}})
 	}
-	clear(p.ends)
-	clear(p.notes)
-	p.ends, p.notes = p.ends[:0], p.notes[:0]
+	p.notes = slices.Delete(p.notes, 0, n)
 }
 
 func (p *pipeline) collectPrefixes() {
@@ -118,7 +133,7 @@ func (p *pipeline) endOp(t *task) dedup.Op {
 func (p *pipeline) collectClaims() {
 	p.adapt()
 	room := p.claimRoom()
-	n := min(p.wanted.len(), room)
+	n := min(p.wanted.len(), room, p.nextRoom())
 	if n <= 0 {
 		return
 	}
@@ -193,6 +208,7 @@ func (p *pipeline) write() {
 			continue
 		case c.sent.IsZero():
 			c.sent = time.Now()
+			p.ring() // there is room in the next one
 		}
 		c.answers, c.err = p.ask(c.ops)
 		p.in.Lock()

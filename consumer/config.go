@@ -42,10 +42,11 @@ type Config struct {
 	// to hide the latency of one dependency, few enough for its pool.
 	Workers int
 	// Unfinished bounds deliveries in the process, running, waiting or parked;
-	// at either bound no more are received. Default 4,000 messages, so that with
-	// quick handlers one commit is large enough to be worth its syncs of the
-	// disk while the next is being collected, or twice Workers, whichever is
-	// more (at least Workers, at most 1,000,000), and 64 MiB (at least 1 MiB).
+	// at either bound no more are received. Default 6,000 messages, or twice
+	// Workers, whichever is more: with quick handlers one third is in a commit
+	// that is worth its syncs of the disk, another in the next, and the rest is
+	// decoded and handled meanwhile. At least Workers, at most 1,000,000; and
+	// 64 MiB (at least 1 MiB).
 	Unfinished Limit
 	// Lease is how long a claim blocks others unless renewed, each third of
 	// it; 1 s to 24 h, default 30 s: a pause of the process that is shorter

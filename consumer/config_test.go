@@ -37,7 +37,7 @@ func TestAConfigurationOfOnlyWhatIsRequiredHasSafeDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.Workers != 16 || c.Unfinished != (Limit{Messages: 4000, Bytes: 64 << 20}) || c.Lease != 30*time.Second || c.Drain != 25*time.Second {
+	if c.Workers != 16 || c.Unfinished != (Limit{Messages: 6000, Bytes: 64 << 20}) || c.Lease != 30*time.Second || c.Drain != 25*time.Second {
 		t.Errorf("got %+v", c)
 	}
 	if c.Breaker != (Breaker{Share: 0.5, MinKeys: 10, Recent: 100, Probe: time.Second}) {

@@ -78,7 +78,7 @@ func (c *Config) check(f *faults) {
 		f.add("Config.StartFrom", fmt.Sprintf("has the unknown kind %d", c.StartFrom.Kind), "consumer.Earliest, Latest, FromTime or CommittedBy")
 	}
 	intRange(f, "Config.Workers", &c.Workers, 16, 1, maxWorkers)
-	intRange(f, "Config.Unfinished.Messages", &c.Unfinished.Messages, max(4_000, 2*min(c.Workers, maxWorkers)), max(1, min(c.Workers, maxWorkers)), maxUnfinished)
+	intRange(f, "Config.Unfinished.Messages", &c.Unfinished.Messages, max(6_000, 2*min(c.Workers, maxWorkers)), max(1, min(c.Workers, maxWorkers)), maxUnfinished)
 	intRange(f, "Config.Unfinished.Bytes", &c.Unfinished.Bytes, 64<<20, minUnfinishedMem, 1<<40)
 	durationRange(f, "Config.Lease", &c.Lease, 30*time.Second, dedup.MinLease, dedup.MaxLease)
 	durationRange(f, "Config.Drain", &c.Drain, 25*time.Second, time.Millisecond, maxDrain)

@@ -217,7 +217,7 @@ func TestTheFirstLineOfALogSaysWhatTheConsumerDoes(t *testing.T) {
 		r.end()
 		for _, want := range []string{
 			"consumer=billing", "start=earliest", "backlog=1", "order.create=", "billing/order.create/o-1", "336h", "memstore",
-			"orders.billing.dlq", "orders.billing.retry", "workers=16", "unfinished=4000",
+			"orders.billing.dlq", "orders.billing.retry", "workers=16", "unfinished=6000",
 		} {
 			if !strings.Contains(logged.String(), want) {
 				t.Errorf("log does not say %q:\n%s", want, logged.String())

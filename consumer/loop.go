@@ -75,6 +75,7 @@ type pipeline struct {
 	settled    []*brokers.Delivery // scratch
 
 	next         *commit       // being collected
+	filled       bool          // the next one takes no more
 	written      chan struct{} // rung when there is something to write
 	writing      int           // commits that are collected and not answered
 	landed       []*commit     // answered, in this round
@@ -159,6 +160,7 @@ func (p *pipeline) gather() {
 		tasks, calls := p.in.tasks, p.in.calls
 		p.in.tasks, p.in.calls = nil, nil
 		p.landed, p.in.landed = p.in.landed, p.landed[:0]
+		p.filled = p.filled && p.in.next != nil
 		p.in.Unlock()
 		p.finish, p.handed, p.busy = p.work.take(p.finish[:0])
 		if p.work.tardy() {
@@ -217,6 +219,9 @@ func (p *pipeline) hasWork() bool {
 	}
 	if p.storeTries > 0 {
 		return p.undone != nil && !p.now.Before(p.storeRetryAt)
+	}
+	if p.filled {
+		return false
 	}
 	return len(p.ends)+len(p.notes)+len(p.prefixes) > 0 ||
 		p.aloneDue() || p.wanted.len() > 0 && p.claimRoom() > 0

@@ -17,7 +17,7 @@ type recentClaim struct {
 const (
 	// recentClaims is more than the claims and ends in between of a consumer with
 	// the usual bound of deliveries in the process.
-	recentClaims = 8192
+	recentClaims = 12_288
 	// maxRecent bounds what is kept of one: the usual claim takes a tenth.
 	maxRecent = 1 << 10
 )
