@@ -180,9 +180,8 @@ func (c *company) kill() {
 func (c *company) stop() (proceed func()) {
 	c.t.Helper()
 	p := c.eldest()
-	c.burst()
 	var running []string
-	eventually(c.t, p.name+" has its hands full", func() bool {
+	full := func() bool {
 		c.witness.mu.Lock()
 		defer c.witness.mu.Unlock()
 		c.mu.Lock()
@@ -194,7 +193,16 @@ func (c *company) stop() (proceed func()) {
 			}
 		}
 		return len(running) == memberWorkers
-	})
+	}
+	for began, next := time.Now(), time.Now(); !full(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > sized(5*time.Minute, 40*time.Second) {
+			c.t.Fatal("never: " + p.name + " has its hands full")
+		}
+		if time.Now().After(next) { // what came before lies behind others' work, or is done by them
+			c.burst()
+			next = time.Now().Add(15 * time.Second)
+		}
+	}
 	time.Sleep(c.cfg.Hold / 10) // more is claimed, and waits
 	from := time.Now()
 	p.signal(c.t, syscall.SIGSTOP)
