@@ -18,7 +18,8 @@ type Decision struct {
 	Reason string
 	// Ran is how long the handler ran; 0 when it did not.
 	Ran time.Duration
-	// Wait until it is tried again, for Retried and Waiting.
+	// Wait until it is tried again, for Retried, Released and Waiting; 0 for
+	// all others. What waits with the broker may say 0.
 	Wait time.Duration
 	// Err of the handler or of what went wrong, redacted.
 	Err error

@@ -89,3 +89,24 @@ func TestADecisionBearsTheKeyWhereOnlyTheOrderingKeyIsMissing(t *testing.T) {
 		r.end()
 	})
 }
+
+// A wait of something dead would be one until something that never comes.
+func TestADecisionBearsAWaitOnlyWhereItIsTriedAgain(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		route := consumer.JSON("order.create", order.ID, func(context.Context, order) error { return errors.New("no") })
+		route.Retry.MaxFailures = 2
+		r.run(route)
+		r.send(orderJSON("o-1", 5))
+		pass(time.Minute)
+		for _, d := range r.decisions {
+			if again := d.Verdict == consumer.Retried; again != (d.Wait > 0) {
+				t.Errorf("%v with a wait of %v", d.Verdict, d.Wait)
+			}
+		}
+		if got := r.verdicts(); got[consumer.Retried] != 1 || got[consumer.Dead] != 1 {
+			t.Errorf("%v", got)
+		}
+		r.end()
+	})
+}

@@ -21,7 +21,10 @@ func (p *pipeline) decide(t *task, v Verdict, err error) {
 	}
 	d := Decision{
 		Key: t.view.Key, Topic: t.d.Lane.Topic, Partition: t.d.Lane.Partition, Offset: t.d.Offset, Time: t.d.Time,
-		Verdict: v, Wait: t.wait, Err: err,
+		Verdict: v, Err: err,
+	}
+	if v == Retried || v == Released || v == Waiting {
+		d.Wait = t.wait // of the others it may be that of a failure before
 	}
 	if v == Dead || v == Doubtful {
 		d.Reason = t.note.reason
