@@ -28,7 +28,7 @@ func (p *pipeline) supervise() {
 		}
 	}
 	if t := p.alone; t != nil {
-		p.degrade("all but a suspect", fmt.Errorf("%v has taken the process down %d times and runs with nothing beside it", t.view.Key, t.crashes))
+		p.degrade("all but a suspect", fmt.Errorf("%v was running when the process died, %d times, and now runs with nothing beside it", t.view.Key, t.crashes))
 	} else {
 		p.restore("all but a suspect")
 	}
