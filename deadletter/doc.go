@@ -6,7 +6,8 @@
 // A consumer writes letters with [Encode], or [Pointer] where the broker refuses
 // the size, and tells its store about each. Tools read them with [Decode], which
 // wants key, value and headers of the message as a [brokers.Delivery]: the
-// examples of Decode make one of a Kafka and of a JetStream message.
+// examples of Decode make one of a Kafka and of a JetStream message. The latter
+// has an envelope, which natsbroker.Delivery opens.
 //
 // There is no tool yet that sends letters back or decides what is in doubt. The
 // examples "Resend" and "Decide" do both with the store and the broker alone,

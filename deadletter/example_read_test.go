@@ -1,12 +1,14 @@
 package deadletter_test
 
 import (
+	"encoding/base64"
 	"fmt"
 
 	"github.com/nats-io/nats.go"
 	"github.com/segmentio/kafka-go"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/natsbroker"
 	"github.com/onceward/onceward/deadletter"
 )
 
@@ -29,25 +31,33 @@ func ExampleDecode_kafka() {
 	// terminal billing/order.create/ord-1 <nil>
 }
 
-// On JetStream the letters of one consumer are the messages of the stream
-// ORDERS_DLQ under the subject ORDERS_DLQ.billing; data and headers are what
-// Decode asks for. What NATS headers cannot hold (a broker's key, and headers
-// that are no clean text) stays in the Onceward- headers of the envelope, which
-// package natsbroker describes; leave those out when the message is sent again.
-func ExampleDecode_jetStream() {
-	m := &nats.Msg{Subject: "ORDERS_DLQ.billing", Data: letter().Value, Header: nats.Header{}} // or a jetstream.Msg
-	for _, h := range deadletter.Encode(letter(), m.Subject).Headers {
+// stored is a letter as the stream ORDERS_DLQ has it. The message had a
+// Nats-Msg-Id; the letter's own is its dl-id.
+func stored() *nats.Msg {
+	l := letter()
+	m := &nats.Msg{Subject: "ORDERS_DLQ.billing", Data: l.Value, Header: nats.Header{"Nats-Msg-Id": {l.ID}}}
+	list := "1 :" + base64.RawURLEncoding.EncodeToString([]byte("Nats-Msg-Id")) + ":" + base64.RawURLEncoding.EncodeToString([]byte("theirs"))
+	for _, h := range deadletter.Encode(l, m.Subject).Headers {
 		m.Header[h.Key] = append(m.Header[h.Key], string(h.Value))
+		list += " " + h.Key
 	}
+	m.Header["Onceward-Headers"] = []string{list}
+	return m
+}
 
-	d := &brokers.Delivery{Subject: m.Subject, Value: m.Data}
-	for name, values := range m.Header {
-		for _, v := range values {
-			d.Headers = append(d.Headers, brokers.Header{Key: name, Value: []byte(v)})
-		}
-	}
-	l, err := deadletter.Decode(d)
+// On JetStream the letters of one consumer are the messages of the stream
+// ORDERS_DLQ under the subject ORDERS_DLQ.billing. What NATS headers cannot hold
+// stays in an envelope: a broker's key, headers that are no clean text, and
+// those that would be an order to the server. natsbroker.Delivery opens it, so
+// that what is sent again has the headers of the message.
+func ExampleDecode_jetStream() {
+	m := stored() // a jetstream.Msg has methods of these names
+	l, err := deadletter.Decode(natsbroker.Delivery(m.Subject, m.Header, m.Data))
 	fmt.Println(l.Reason, l.Key, err)
+	for _, h := range l.Headers {
+		fmt.Printf("%s: %s\n", h.Key, h.Value)
+	}
 	// Output:
 	// terminal billing/order.create/ord-1 <nil>
+	// Nats-Msg-Id: theirs
 }

@@ -53,7 +53,8 @@
 // sync_interval: always or three replicas for letters that must stay.
 //
 // Bytes: a NATS header is a line of text. A message whose key, nil value, subject
-// or headers do not fit is sent in an envelope, and the adapter opens it again:
+// or headers do not fit is sent in an envelope, and the adapter opens it again,
+// as [Delivery] does for other readers:
 //
 //	Onceward-Headers: 1 name :bmFtZQ:dmFsdWU name2   all headers in order; a word
 //	                      after a colon is name and value in base64

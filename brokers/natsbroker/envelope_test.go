@@ -83,6 +83,34 @@ func TestAnEnvelopeCarriesEveryHeaderKeyAndValue(t *testing.T) {
 	}
 }
 
+// Whoever sends a letter's message again wants the headers that it had, and not
+// the id under which the letter was published.
+func TestALetterReadByAnyClientHasTheHeadersOfItsMessage(t *testing.T) {
+	letter := brokers.Outgoing{
+		Topic: "ORDERS_DLQ.billing", Subject: "ORDERS.created", ID: "the dl-id", Key: []byte("k"), Value: []byte("v"),
+		Headers: []brokers.Header{{Key: "Nats-Msg-Id", Value: []byte("theirs")}, {Key: "raw", Value: []byte{0xff}}, {Key: "a", Value: []byte("1")}},
+	}
+	out, err := wrap(&letter)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := Delivery(out.Subject, through(t, out), out.Data)
+	want := &brokers.Delivery{Subject: "ORDERS.created", Key: letter.Key, Value: letter.Value, Headers: letter.Headers}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("\ngot  %+v\nwant %+v", got, want)
+	}
+	again, err := wrap(&brokers.Outgoing{Topic: got.Subject, Key: got.Key, Value: got.Value, Headers: got.Headers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again.Header.Get(nats.MsgIdHdr) != "" {
+		t.Errorf("sent again with an order to the server: %v", again.Header)
+	}
+	if twice := Delivery(again.Subject, through(t, again), again.Data); !reflect.DeepEqual(twice, want) {
+		t.Errorf("\nsent again %+v\nwant       %+v", twice, want)
+	}
+}
+
 func TestHeadersOfOthersComeAsTheyAre(t *testing.T) {
 	var d brokers.Delivery
 	unwrap(nats.Header{"b": {"1", "2"}, "A": {"3"}, "Nats-Msg-Id": {"x"}}, []byte("v"), &d)
