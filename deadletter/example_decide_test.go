@@ -31,8 +31,8 @@ func newShop(payloads ...string) shop {
 	return s
 }
 
-// consume runs the consumer until it has decided about a delivery.
-func (s shop) consume(charge func(id string) error) {
+// consume runs the consumer until it has decided about so many deliveries.
+func (s shop) consume(deliveries int, charge func(id string) error) {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
 	route := consumer.Route{
@@ -45,8 +45,10 @@ func (s shop) consume(charge func(id string) error) {
 		Observer: func(decided []consumer.Decision) {
 			for _, d := range decided {
 				fmt.Println(d.Verdict, d.Key.ID)
+				if deliveries--; deliveries == 0 {
+					stop()
+				}
 			}
-			stop()
 		},
 	}, route)
 	if err == nil {
@@ -102,24 +104,29 @@ func (s shop) resolve(l deadletter.Letter, job, who, why string) bool {
 	}})
 }
 
-// An operation that is dead does not run when its message is published again:
-// the record answers. So the record is reopened first, then the message goes
-// back to where it came from, and then its letter is resolved. Whoever dies in
-// between does all of it again, with the same job.
-//
-// Letters of the reasons decode, key, conflict and too-old have no record of
-// their own: nothing is reopened for them.
-func Example_resend() {
-	s := newShop(`{"order_id":"ord-1"}`)
-	s.consume(func(string) error { return consumer.Terminal(errors.New("no such customer")) })
-
-	l := s.letter()
-	const job, who, why = "2026-05-01 customers", "ann", "the customer has been entered"
-	r := s.record(l)
-	if !s.apply(dedup.Op{Kind: dedup.Reopen, Key: l.Key, Operator: &dedup.OperatorOp{
-		Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence}, // refused when somebody else was faster
-		Who:  who, Why: why, Job: job, Letter: l.ID, LetterRun: l.Run, Fingerprint: r.Fingerprint,
-	}}) {
+// resend publishes a letter's message again where it came from. died says after
+// which step the process died.
+func (s shop) resend(l deadletter.Letter, job, who, why, died string) {
+	// Only these have ended their own operation: its record would answer, so it
+	// is reopened. That of a conflict is another message's, which may well have
+	// succeeded: it must stay as it is, and the message needs an id of its own.
+	switch l.Reason {
+	case deadletter.ReasonTerminal, deadletter.ReasonExhausted, deadletter.ReasonCrashLoop:
+		r := s.record(l)
+		if !s.apply(dedup.Op{Kind: dedup.Reopen, Key: l.Key, Operator: &dedup.OperatorOp{
+			// Run is the letter's: a record that was reopened is one further,
+			// by which this job is told to go on, and another is refused.
+			Seen: dedup.Seen{State: r.State, Run: l.Run, Fence: r.Fence},
+			Who:  who, Why: why, Job: job, Letter: l.ID, LetterRun: l.Run, Fingerprint: r.Fingerprint,
+		}}) {
+			return
+		}
+	case deadletter.ReasonDecode, deadletter.ReasonKey, deadletter.ReasonTooOld:
+	default:
+		fmt.Println("not to be sent again:", l.Reason)
+		return
+	}
+	if died == "reopened" {
 		return
 	}
 	// On JetStream the topic is l.Source.Subject. A pointer letter has no value:
@@ -129,9 +136,32 @@ func Example_resend() {
 		fmt.Println(err)
 		return
 	}
+	if died == "published" {
+		return
+	}
 	s.resolve(l, job, who, why)
+}
 
-	s.consume(func(id string) error {
+// An operation that is dead does not run when its message is published again:
+// the record answers. So the record is reopened first, then the message goes
+// back to where it came from, and then its letter is resolved. Whoever dies in
+// between does all of it again, with the same job: a message that is published
+// twice is a repeat.
+//
+// Letters of the reasons decode, key and too-old have no record that answers:
+// nothing is reopened for them. Letters of the reasons conflict and in-doubt are
+// never sent so: the record of the first belongs to another message, and the
+// second is decided, as in the other example.
+func Example_resend() {
+	s := newShop(`{"order_id":"ord-1"}`)
+	s.consume(1, func(string) error { return consumer.Terminal(errors.New("no such customer")) })
+
+	l := s.letter()
+	for _, died := range []string{"reopened", "published", "not at all"} {
+		s.resend(l, "2026-05-01 customers", "ann", "the customer has been entered", died)
+	}
+
+	s.consume(2, func(id string) error {
 		fmt.Println("charge", id)
 		return nil
 	})
@@ -139,28 +169,59 @@ func Example_resend() {
 	// dead ord-1
 	// charge ord-1
 	// handled ord-1
+	// duplicate ord-1
+}
+
+// The record that a conflict's letter names is that of the message which had
+// the id first, and has succeeded with it.
+func Example_resendConflict() {
+	s := newShop(`{"order_id":"ord-1","cents":100}`, `{"order_id":"ord-1","cents":999}`)
+	s.consume(2, func(string) error { return nil })
+	s.resend(s.letter(), "2026-05-01 again", "ann", "by mistake", "not at all")
+	// Output:
+	// handled ord-1
+	// dead ord-1
+	// not to be sent again: conflict
+}
+
+// decide says that an operation in doubt has succeeded. died says after which
+// step the process died.
+func (s shop) decide(l deadletter.Letter, who, why, died string) {
+	r := s.record(l)
+	// Decided already: by this program before it died, or by its handler, which
+	// came to an end after all.
+	decided := r.Run == l.Run && r.State == dedup.Succeeded
+	if !decided && !s.apply(dedup.Op{Kind: dedup.Reconcile, Key: l.Key, Operator: &dedup.OperatorOp{
+		Seen: dedup.Seen{State: r.State, Run: l.Run, Fence: r.Fence},
+		Who:  who, Why: why, To: dedup.Success, // or Terminal: it did not, and shall not
+	}}) {
+		return
+	}
+	if died == "reconciled" {
+		return
+	}
+	s.resolve(l, "", who, why)
 }
 
 // An operation in doubt is held until somebody has looked whether its effect
-// happened. It ends as a success or for good by one write. To is Release where
-// it is to run again: then its message is published again as in the other
-// example.
+// happened. It ends as a success or for good by one write. Whoever dies after it
+// does all of it again: what is decided already is not decided twice, and the
+// letter is resolved.
+//
+// To is Release where it is to run again. Its Reconcile has a Job then, as the
+// Reopen in the other example, so that a repeat of it is answered in the same
+// way, and the message is published again.
 func Example_decide() {
 	s := newShop(`{"order_id":"ord-1"}`)
-	s.consume(func(string) error { return consumer.InDoubt(errors.New("no answer from the bank")) })
+	s.consume(1, func(string) error { return consumer.InDoubt(errors.New("no answer from the bank")) })
 
 	l := s.letter()
-	const who, why = "ann", "the bank's books have the payment"
-	r := s.record(l)
-	if s.apply(dedup.Op{Kind: dedup.Reconcile, Key: l.Key, Operator: &dedup.OperatorOp{
-		Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence},
-		Who:  who, Why: why, To: dedup.Success, // or Terminal: it did not, and shall not
-	}}) {
-		s.resolve(l, "", who, why)
+	for _, died := range []string{"reconciled", "not at all"} {
+		s.decide(l, "ann", "the bank's books have the payment", died)
 	}
 
 	s.broker.Produce("orders", brokers.Outgoing{Value: l.Value}) // a repeat
-	s.consume(func(string) error { return errors.New("is not asked") })
+	s.consume(1, func(string) error { return errors.New("is not asked") })
 	// Output:
 	// doubtful ord-1
 	// duplicate ord-1
