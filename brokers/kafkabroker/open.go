@@ -91,7 +91,7 @@ func (b *broker) open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 	if err != nil {
 		return nil, err
 	}
-	there, err := existing(spec, view.Topics)
+	there, err := b.existing(spec, view.Topics)
 	if err != nil {
 		return nil, err
 	}
@@ -119,7 +119,7 @@ func (b *broker) open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 
 // existing lists the topics that are there. One that is missing among others
 // is waited for; if none is, it is probably a wrong name.
-func existing(spec brokers.Spec, topics map[string]cluster.Topic) (there []string, err error) {
+func (b *broker) existing(spec brokers.Spec, topics map[string]cluster.Topic) (there []string, err error) {
 	for _, t := range spec.Topics {
 		switch code := topics[t].Err; code {
 		case 0:
@@ -134,7 +134,7 @@ func existing(spec brokers.Spec, topics map[string]cluster.Topic) (there []strin
 	if len(there) == 0 {
 		return nil, &brokers.StartError{
 			What: fmt.Sprintf("open consumer %q", spec.Consumer), Wrong: "no such topic: " + strings.Join(spec.Topics, ", "),
-			Mend: "check the name, or create the topic",
+			Mend: fmt.Sprintf("check the name, or run kafka-topics --bootstrap-server %s --create --topic %s", b.cfg.Brokers[0], spec.Topics[0]),
 		}
 	}
 	return there, nil
