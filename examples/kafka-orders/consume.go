@@ -17,7 +17,7 @@ func consume(ctx context.Context, p *service.Process) (err error) {
 	var set service.Consuming
 	f := p.Flags()
 	at.flags(f)
-	f.BoolVar(&at.create, "create", false, "make the topics for letters and for waiting messages where they are missing")
+	f.BoolVar(&at.create, "create", false, "make the topics for letters and for waiting messages where they are missing; the topic itself must be there")
 	f.StringVar(&at.instance, "instance", "", "`name` of this process in the group that stays over restarts, so that they move nothing")
 	takeOver := f.String("take-over", "", "a new consumer begins where the `group` stands that did its work before")
 	set.Flags(f)

@@ -4,6 +4,10 @@
 //	kafka-orders [flags]          consume
 //	kafka-orders produce [flags]  send orders, for trying it out
 //
+// This folder is what differs between brokers. What any such program needs
+// besides (flags, signals, health, exit statuses) is in examples/internal/service,
+// the handler in examples/internal/billing.
+//
 // Every flag may be given in the environment instead: --sasl-user is
 // KAFKA_ORDERS_SASL_USER. A flag wins.
 //

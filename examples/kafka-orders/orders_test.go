@@ -31,7 +31,12 @@ type shop struct {
 
 func openShop(t *testing.T) *shop {
 	t.Helper()
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(4, "orders"))
+	return openShopOn(t, kfake.SeedTopics(4, "orders"))
+}
+
+func openShopOn(t *testing.T, more ...kfake.Opt) *shop {
+	t.Helper()
+	cluster, err := kfake.NewCluster(append(more, kfake.NumBrokers(1))...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,6 +148,27 @@ func TestTrafficIsHandled(t *testing.T) {
 	}
 }
 
+// On a fresh cluster each command says what is missing, and the first of the two
+// in the readme makes the topic.
+func TestTheTopicIsMadeWhereTheProducerIsTold(t *testing.T) {
+	s := openShopOn(t)
+	for _, args := range [][]string{{"produce"}, {"--create", "--listen", "", "--db", s.db}} {
+		p := programtest.Start(t, nil, append(args, "--brokers", s.addresses)...)
+		p.EndsWith(service.Failed, 30*time.Second)
+		if log := p.Stderr.String(); !strings.Contains(log, "kafka-topics") || !strings.Contains(log, "--create --topic orders") {
+			t.Errorf("%v: %s", args, log)
+		}
+	}
+	for range 2 { // it is there the second time
+		p := programtest.Start(t, nil, "produce", "--brokers", s.addresses, "--create", "--count", "10", "--bad", "0")
+		p.EndsWith(service.OK, 20*time.Second)
+	}
+	p := s.consume()
+	programtest.WaitFor(t, "the orders", func() bool { return len(s.side.All()) > 5 })
+	p.Signal(syscall.SIGTERM)
+	p.EndsWith(service.OK, 30*time.Second)
+}
+
 func TestExitStatusesAreAsDocumented(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(secret, []byte("s3cret\n"), 0o600); err != nil {
@@ -155,6 +181,8 @@ func TestExitStatusesAreAsDocumented(t *testing.T) {
 		says   string
 	}{
 		{"help", []string{"--help"}, service.OK, "KAFKA_ORDERS_"},
+		{"help on health", []string{"--help"}, service.OK, "/readyz"},
+		{"help on statuses", []string{"--help"}, service.OK, "130 a second signal"},
 		{"an unknown flag", []string{"--unknown"}, service.Usage, "unknown"},
 		{"an unknown mechanism", []string{"--sasl", "md5", "--sasl-password-file", secret}, service.Usage, "scram-sha-256"},
 		{"no password", []string{"--sasl", "plain"}, service.Usage, "--sasl-password-file"},

@@ -17,6 +17,7 @@ func produce(ctx context.Context, p *service.Process) (err error) {
 	t := traffic.Traffic{Keys: true}
 	f := p.Flags()
 	at.flags(f)
+	f.BoolVar(&at.create, "create", false, "make the topic where it is missing, with 4 partitions")
 	t.Flags(f)
 	if err := p.Parse(f); err != nil {
 		return err
@@ -30,9 +31,14 @@ func produce(ctx context.Context, p *service.Process) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, kafka.Close()) }()
+	if at.create {
+		if err := makeTopic(ctx, to, at.topic); err != nil {
+			return err
+		}
+	}
 	sent, err := t.Send(ctx, kafka, at.topic)
 	if errors.Is(err, brokers.ErrNoDestination) {
-		err = fmt.Errorf("there is no topic %s: kafka-topics --create --topic %s --partitions 4: %w", at.topic, at.topic, err)
+		err = fmt.Errorf("there is no topic %s: produce --create makes it, or kafka-topics --create --topic %s --partitions %d: %w", at.topic, at.topic, partitions, err)
 	}
 	fmt.Fprintf(p.Stdout, "%d messages sent to %s\n", sent, at.topic)
 	return err

@@ -280,6 +280,8 @@ func TestExitStatusesAreAsDocumented(t *testing.T) {
 		says   string
 	}{
 		{"help", nil, []string{"--help"}, service.OK, "NATS_ORDERS_"},
+		{"help on health", nil, []string{"--help"}, service.OK, "/readyz"},
+		{"help on statuses", nil, []string{"--help"}, service.OK, "130 a second signal"},
 		{"an unknown flag", nil, []string{"--unknown"}, service.Usage, "unknown"},
 		{"an argument too many", nil, []string{"orders"}, service.Usage, "orders"},
 		{"a wrong variable", []string{"NATS_ORDERS_DRAIN=soon"}, nil, service.Usage, "NATS_ORDERS_DRAIN"},

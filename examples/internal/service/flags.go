@@ -30,6 +30,11 @@ func (p *Process) help(f *flag.FlagSet) {
 	fmt.Fprintf(p.Stderr, "Flags; each may be set in the environment instead, --%s as %s. A flag wins.\n\n", first, p.variable(first))
 	f.SetOutput(p.Stderr)
 	f.PrintDefaults()
+	if f.Lookup("listen") != nil {
+		fmt.Fprint(p.Stderr, "\nHealth, on --listen: /livez and /readyz answer 200 or 503, /status in JSON. 503 of /livez: restart it.\n")
+	}
+	fmt.Fprintf(p.Stderr, "\nExit status: %d in order; %d could not start, or cannot go on without a person; %d wrong flags; %d a second signal.\n",
+		OK, Failed, Usage, AtOnce)
 }
 
 // Parse reads the environment, then the flags, which win.
