@@ -84,6 +84,17 @@ func TestEveryCommandInTheReadmeIsRunSomewhere(t *testing.T) {
 	}
 }
 
+func TestTheReadmeNamesTheLeastGo(t *testing.T) {
+	mod, err := os.ReadFile("go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
+	if least == nil || !strings.Contains(readme(t), fmt.Sprintf("Go, %s or later", least[1])) {
+		t.Errorf("it does not name Go %s", least)
+	}
+}
+
 // surroundings are what the readme's code stands in: a user's program.
 const surroundings = `// Package main is generated.
 package main
