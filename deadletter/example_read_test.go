@@ -3,6 +3,7 @@ package deadletter_test
 import (
 	"encoding/base64"
 	"fmt"
+	"strings"
 
 	"github.com/nats-io/nats.go"
 	"github.com/segmentio/kafka-go"
@@ -36,12 +37,13 @@ func ExampleDecode_kafka() {
 func stored() *nats.Msg {
 	l := letter()
 	m := &nats.Msg{Subject: "ORDERS_DLQ.billing", Data: l.Value, Header: nats.Header{"Nats-Msg-Id": {l.ID}}}
-	list := "1 :" + base64.RawURLEncoding.EncodeToString([]byte("Nats-Msg-Id")) + ":" + base64.RawURLEncoding.EncodeToString([]byte("theirs"))
+	text := base64.RawURLEncoding.EncodeToString
+	list := []string{"1", ":" + text([]byte("Nats-Msg-Id")) + ":" + text([]byte("theirs"))}
 	for _, h := range deadletter.Encode(l, m.Subject).Headers {
 		m.Header[h.Key] = append(m.Header[h.Key], string(h.Value))
-		list += " " + h.Key
+		list = append(list, h.Key)
 	}
-	m.Header["Onceward-Headers"] = []string{list}
+	m.Header["Onceward-Headers"] = []string{strings.Join(list, " ")}
 	return m
 }
 
