@@ -204,6 +204,7 @@ func (p *pipeline) otherRule(t *task, a *dedup.Answer) {
 
 // early goes on with a delivery whose record may not be claimed yet.
 func (p *pipeline) early(t *task, wait time.Duration) {
+	t.wait = wait
 	switch {
 	case t.lane.Retry && wait > deferFrom:
 		p.deferred(t, wait)
