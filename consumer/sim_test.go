@@ -479,7 +479,7 @@ func (w *world) check() {
 func TestSoakRandomTroubleLosesNothingAndRepeatsNothing(t *testing.T) {
 	first, n := uint64(1), 50
 	if soaks() {
-		n = 3000
+		n = 1000
 	}
 	if text := os.Getenv("ONCEWARD_SIM_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
