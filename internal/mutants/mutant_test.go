@@ -135,3 +135,21 @@ func TestOnlyMutantsThatTheTestFindsAreCaught(t *testing.T) {
 		t.Errorf("a test that always fails: got %v", err)
 	}
 }
+
+// A change of the code that a mutant no longer fits is to be known at once, and
+// not after all other checks.
+func TestEveryMutantFitsTheCode(t *testing.T) {
+	root := filepath.Join("..", "..")
+	mutants, err := load(filepath.Join(root, "testdata", "mutants"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range mutants {
+		if _, err := m.apply(func(file string) (string, error) {
+			text, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(file)))
+			return string(text), err
+		}); err != nil {
+			t.Error(err)
+		}
+	}
+}
