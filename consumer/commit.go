@@ -171,11 +171,19 @@ func (p *pipeline) claimRoom() int {
 func (p *pipeline) adapt() {
 	started := p.handed + len(p.readied)
 	switch {
+	case p.now.Before(p.carefulUntil):
 	case started == 0 && p.wanted.len() > p.ahead:
 		p.ahead = min(p.ahead*2, p.cfg.Unfinished.Messages)
 	case started > p.ahead/2:
 		p.ahead = max(p.ahead/2, 2*p.cfg.Workers)
 	}
+}
+
+// crashed has few claims made ahead for a while, once one comes with a crash:
+// what kills processes may be among them, and each claim that dies with it a
+// second time must run alone.
+func (p *pipeline) crashed() {
+	p.ahead, p.carefulUntil = min(p.ahead, 2*p.cfg.Workers), p.now.Add(p.cfg.Lease)
 }
 
 func newTokens(n int) []dedup.Token {

@@ -57,8 +57,10 @@ type pipeline struct {
 	handed   int     // handed over and not started, as last seen
 	busy     int     // running, as last seen
 	ahead    int     // bound on readied + handed
-	active   int     // tasks that something outside is being done for
-	breaker  *breaker
+	// carefulUntil is for how long ahead does not grow.
+	carefulUntil time.Time
+	active       int // tasks that something outside is being done for
+	breaker      *breaker
 
 	suspects    []*task // owned, must run alone
 	alone       *task   // runs alone, or is about to

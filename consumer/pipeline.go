@@ -120,6 +120,9 @@ func (p *pipeline) leaveOrEnd(t *task) {
 func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 	t.fence, t.opened, t.run = a.Fence, a.Opened, a.Run
 	t.failures, t.crashes, t.lone, t.record = a.Failures, a.Crashes, a.Lone, a.Record
+	if a.Kind.Acquired() && a.Crashes > 0 {
+		p.crashed()
+	}
 	switch a.Kind {
 	case dedup.Acquired:
 		p.taken()
