@@ -165,14 +165,14 @@ func (p *pipeline) claimRoom() int {
 	return min(p.ahead-p.handed, n) - len(p.readied) - p.asked
 }
 
-// adapt sizes the claims made ahead, before new ones are added: doubled when
-// the workers have run dry though more is wanted, halved while they leave much
-// over.
+// adapt sizes the claims made ahead, before new ones are added: doubled when a
+// commit has landed and the workers have run dry though more is wanted, halved
+// while they leave much over.
 func (p *pipeline) adapt() {
 	started := p.handed + len(p.readied)
 	switch {
 	case p.now.Before(p.carefulUntil):
-	case started == 0 && p.wanted.len() > p.ahead:
+	case started == 0 && p.wanted.len() > p.ahead && len(p.landed) > 0:
 		p.ahead = min(p.ahead*2, p.cfg.Unfinished.Messages)
 	case started > p.ahead/2:
 		p.ahead = max(p.ahead/2, 2*p.cfg.Workers)
