@@ -38,10 +38,7 @@ func TestAClaimThatTheStoreRefusesIsNamedAndWaits(t *testing.T) {
 		store.refuses.Store(true)
 		r.cfg.Store = store
 		var runs counter
-		r.run(consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
-			runs.add(o.No)
-			return nil
-		}))
+		r.run(runs.route())
 		settle()
 		r.send(orderJSON("o-1", 1))
 		settle()
@@ -67,10 +64,7 @@ func TestARepeatThatCannotBeComparedIsAbsorbedAndLogged(t *testing.T) {
 		var log bytes.Buffer
 		r.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		var runs counter
-		route := consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
-			runs.add(o.No)
-			return nil
-		})
+		route := runs.route()
 		r.run(route)
 		r.send(orderJSON("o-1", 1))
 		pass(time.Second)

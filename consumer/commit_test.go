@@ -56,10 +56,7 @@ func TestWhileTheStoreWritesOneCommitTheNextIsCollected(t *testing.T) {
 		store := &heldStore{Store: r.store, let: make(chan error)}
 		r.cfg.Store = store
 		var runs counter
-		r.run(consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
-			runs.add(o.No)
-			return nil
-		}))
+		r.run(runs.route())
 		settle()
 		r.send(orderJSON("o-1", 1))
 		settle()
@@ -100,10 +97,7 @@ func TestACommitThatFailedIsRepeatedBeforeAnyOther(t *testing.T) {
 		store := &heldStore{Store: r.store, let: make(chan error)}
 		r.cfg.Store = store
 		var runs counter
-		r.run(consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
-			runs.add(o.No)
-			return nil
-		}))
+		r.run(runs.route())
 		settle()
 		r.send(orderJSON("o-1", 1))
 		settle()
@@ -133,17 +127,12 @@ func TestACommitThatFailedIsRepeatedBeforeAnyOther(t *testing.T) {
 	})
 }
 
-// sharedStore is one that other processes claim from as well.
-type sharedStore struct{ heldStore }
-
-func (*sharedStore) Info() dedup.Info { return dedup.Info{Kind: "shared"} }
-
 // A store that comes back late does one slow commit before the renewal.
 func TestAHandlerIsCutShortBeforeItsLeaseEndsWhileItsRenewalWaitsBehindAnotherCommit(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1)
-		store := &sharedStore{heldStore{Store: r.store, let: make(chan error)}}
-		r.cfg.Store, r.cfg.Lease = store, 30*time.Second
+		store := &heldStore{Store: r.store, let: make(chan error)}
+		r.cfg.Store, r.cfg.Lease = shared(store), 30*time.Second
 		var cut atomic.Pointer[time.Time]
 		r.run(consumer.JSON("order.create", order.ID, func(ctx context.Context, o order) error {
 			if o.No == "o-1" && cut.Load() == nil {
@@ -279,10 +268,7 @@ func TestASuspectWhoseMarkCameTooLateCountsNoCrash(t *testing.T) {
 			pass(2 * time.Second)
 		}
 		var runs counter
-		r.run(consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
-			runs.add(o.No)
-			return nil
-		}))
+		r.run(runs.route())
 		settle()
 		r.send(orderJSON("o-1", 1))
 		settle()

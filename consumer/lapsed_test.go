@@ -16,8 +16,7 @@ import (
 func TestAClaimThatLapsedWhileItWaitedForAWorkerIsNotRun(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1)
-		shared := &storeAt{Store: r.store, info: func(i dedup.Info) dedup.Info { i.Local = false; return i }}
-		r.cfg.Store, r.cfg.Workers = shared, 1
+		r.cfg.Store, r.cfg.Workers = shared(r.store), 1
 		var standing atomic.Bool
 		note := r.cfg.Observer
 		r.cfg.Observer = func(ds []consumer.Decision) {

@@ -22,6 +22,11 @@ type storeAt struct {
 
 func (s *storeAt) Info() dedup.Info { return s.info(s.Store.Info()) }
 
+// shared makes a store one that other processes claim from as well.
+func shared(s dedup.Store) dedup.Store {
+	return &storeAt{Store: s, info: func(i dedup.Info) dedup.Info { i.Local = false; return i }}
+}
+
 // otherRun starts a second process of the same consumer with a store of its own
 // and returns what its Run says, within a minute.
 func (r *rig) otherRun(store dedup.Store, routes ...consumer.Route) error {

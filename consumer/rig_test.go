@@ -158,6 +158,14 @@ func (c *counter) total() (n int) {
 	return n
 }
 
+// route counts its runs, and succeeds.
+func (c *counter) route() consumer.Route {
+	return consumer.JSON("order.create", order.ID, func(_ context.Context, o order) error {
+		c.add(o.No)
+		return nil
+	})
+}
+
 // faultyStore fails on demand.
 type faultyStore struct {
 	dedup.Store

@@ -176,11 +176,8 @@ func numbered(prefix string, n int) (names []string) {
 // does other things too.
 const late = 2 * time.Second
 
-// Full size with ONCEWARD_SOAK: 90 s.
-func TestSoakMessagesThatWaitHoldUpNobodyAndRunWhenDueAfterARestart(t *testing.T) {
-	const n = 20
-	wait := sized(90*time.Second, 6*time.Second)
-	s := newShop(t, newOther(t, server(t)), 1)
+// postpone puts the first run of whatever is slow off, by the retry topic.
+func (s *shop) postpone(wait time.Duration) {
 	s.retry = consumer.Retry{MaxBlocking: time.Second}
 	s.do = func(no string, run int) error {
 		if strings.HasPrefix(no, "slow") && run == 1 {
@@ -188,6 +185,14 @@ func TestSoakMessagesThatWaitHoldUpNobodyAndRunWhenDueAfterARestart(t *testing.T
 		}
 		return nil
 	}
+}
+
+// Full size with ONCEWARD_SOAK: 90 s.
+func TestSoakMessagesThatWaitHoldUpNobodyAndRunWhenDueAfterARestart(t *testing.T) {
+	const n = 20
+	wait := sized(90*time.Second, 6*time.Second)
+	s := newShop(t, newOther(t, server(t)), 1)
+	s.postpone(wait)
 	s.open()
 	slow := numbered("slow-", n)
 	s.send(0, slow...)
@@ -243,13 +248,7 @@ func TestSoakMessagesThatWaitHoldUpNobodyAndRunWhenDueAfterARestart(t *testing.T
 func TestCopiesThatRetentionTookAreReportedAsStranded(t *testing.T) {
 	const wait = 5 * time.Second
 	s := newShop(t, newOther(t, server(t)), 1)
-	s.retry = consumer.Retry{MaxBlocking: time.Second}
-	s.do = func(no string, run int) error {
-		if strings.HasPrefix(no, "slow") && run == 1 {
-			return consumer.RetryAfter(errors.New("not yet"), wait)
-		}
-		return nil
-	}
+	s.postpone(wait)
 	s.open()
 	for i, no := range numbered("slow-", 3) { // one after the other, so that their order is known
 		s.send(0, no)
