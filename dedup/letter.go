@@ -32,23 +32,31 @@ type Letter struct {
 	Key    Key
 	State  LetterState
 	Reason string
-	Run    uint32 // the run that it speaks of
+	// Run that the letter speaks of. Of a letter without a key, which has no
+	// record to count them, how many copies of the message have died.
+	Run    uint32
 	Opened uint64 // the fence that opened that run
 	Source Position
 	Time   time.Time // when the broker stored the message
 	Noted  time.Time // by the store's clock
 	Moved  time.Time
 
-	Token string // random replay token, set by a replay; the only thing that a header may present
-	Job   string // replay job that holds it
-	Who   string
-	Why   string
+	Token  string // random replay token, set by a replay; the only thing that a header may present
+	Job    string // replay job that holds it
+	Answer State  // of a resolved letter: what its copy was answered with; Absent where no copy was
+	Who    string
+	Why    string
 }
+
+// heldFrom is the run with which a letter becomes held: who has seen the same
+// message die three times must look before it is sent once more.
+const heldFrom = 3
 
 // LetterOp is the part of an [Op] about a letter.
 type LetterOp struct {
-	// Letter for NoteLetter: ID, Reason, Run, Opened, Source and Time. For
-	// MoveLetter and SendNoted: ID, and Token, Job, Who, Why as they become.
+	// Letter for NoteLetter: ID, Reason, Run, Opened, Source and Time, and the
+	// Token that the dead copy bore. For MoveLetter and SendNoted: ID, and
+	// Token, Job, Answer, Who, Why as they become.
 	Letter Letter
 	From   LetterState // MoveLetter: as seen; refused when it moved on
 	To     LetterState // MoveLetter
@@ -58,59 +66,87 @@ type LetterOp struct {
 // record. rec is the record of the letter's key, nil or Absent when there is
 // none. The record itself is advanced by Step with the same Op.
 //
-//   - NoteLetter makes an absent letter open; repeated, it changes nothing.
+//   - NoteLetter makes an absent letter open, or held when its third run has
+//     failed; repeated, it changes nothing. With the token of a letter that is
+//     open or sent it says that the copy died too: open again, one run further.
 //   - MoveLetter follows From → To where the table allows it: open → open,
 //     sent, resolved, discarded, held, gone; sent → open, resolved, held, gone;
 //     held → open, sent, resolved, discarded, gone; gone → resolved. open → open
 //     is a job that takes the letter, so that its token is held before the copy
-//     that bears it is sent. A letter is discarded only when its record is
-//     finished or absent; what a job holds, open or sent, no other job takes,
-//     sends or resolves.
+//     that bears it is sent; or, without a job, a person who frees it. A letter
+//     is discarded only when its record is finished or absent; what a job holds,
+//     open or sent, no other job takes, sends or resolves. sent → resolved by
+//     whoever presents the letter's token or job is the answer to a copy, which
+//     may come before the copy is noted: an open letter is resolved by it too.
 //   - SendNoted makes an open or held letter sent.
 //
 // The letter comes first: where it is refused, the record is left alone too.
 func StepLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKind) {
-	o := op.Letter
 	if l.State != LetterNone && l.Key != op.Key {
 		return l, Refused
 	}
 	switch op.Kind {
 	case NoteLetter:
-		if l.State != LetterNone {
-			return l, Done
-		}
-		l = o.Letter
-		l.Key, l.State, l.Noted, l.Moved = op.Key, LetterOpen, now, now
-		l.Token, l.Job, l.Who, l.Why = "", "", "", ""
-		return l, Done
+		return noteLetter(l, op, now), Done
 	case MoveLetter, SendNoted:
-		from, to := o.From, o.To
-		if op.Kind == SendNoted {
-			from, to = l.State, LetterSent
-			if l.State == LetterSent && l.Job == o.Letter.Job {
-				return l, Done
-			}
-		}
-		if l.State != from || from > LetterGone || to > LetterGone || !letterMoves[from][to] {
-			return l, Refused
-		}
-		if to == LetterDiscarded && rec != nil && rec.State != Absent && rec.Ended() == Absent {
-			return l, Refused
-		}
-		if l.heldByOther(o.Letter.Job) && (to == LetterResolved || to == LetterSent || from == to) {
-			return l, Refused
-		}
-		if to == LetterSent || to == LetterOpen {
-			if o.Letter.Token != "" || l.Job != o.Letter.Job {
-				l.Token = o.Letter.Token
-			}
-			l.Job = o.Letter.Job
-		}
-		l.State, l.Moved = to, now
-		l.Who, l.Why = o.Letter.Who, o.Letter.Why
-		return l, Done
+		return moveLetter(l, rec, op, now)
 	}
 	return l, Refused
+}
+
+func noteLetter(l Letter, op *Op, now time.Time) Letter {
+	o := &op.Letter.Letter
+	switch {
+	case l.State == LetterNone:
+		l = *o
+		l.Key, l.Noted = op.Key, now
+	case l.awaits(o.Token):
+		l.Run = max(l.Run, 1) + 1
+	default:
+		return l
+	}
+	l.State, l.Moved = LetterOpen, now
+	if l.Run >= heldFrom {
+		l.State = LetterHeld
+	}
+	l.Token, l.Job, l.Answer, l.Who, l.Why = "", "", Absent, "", ""
+	return l
+}
+
+func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKind) {
+	o, from, to := &op.Letter.Letter, op.Letter.From, op.Letter.To
+	if op.Kind == SendNoted {
+		from, to = l.State, LetterSent
+		if l.State == LetterSent && l.Job == o.Job {
+			return l, Done
+		}
+	}
+	answer := from == LetterSent && to == LetterResolved && (l.awaits(o.Token) || o.Job != "" && o.Job == l.Job)
+	if answer && l.State == LetterOpen {
+		from = LetterOpen
+	}
+	switch {
+	case l.State != from || from > LetterGone || to > LetterGone || !letterMoves[from][to]:
+		return l, Refused
+	case to == LetterDiscarded && rec != nil && rec.State != Absent && rec.Ended() == Absent:
+		return l, Refused
+	case !answer && l.heldByOther(o.Job) && (to == LetterResolved || to == LetterSent || from == to && o.Job != ""):
+		return l, Refused
+	}
+	if to == LetterSent || to == LetterOpen {
+		if o.Token != "" || l.Job != o.Job {
+			l.Token = o.Token
+		}
+		l.Job = o.Job
+	}
+	l.State, l.Moved = to, now
+	l.Answer, l.Who, l.Why = o.Answer, o.Who, o.Why
+	return l, Done
+}
+
+// awaits says that token is that of a copy which is not answered yet.
+func (l *Letter) awaits(token string) bool {
+	return token != "" && token == l.Token && (l.State == LetterOpen || l.State == LetterSent)
 }
 
 func (l *Letter) heldByOther(job string) bool {
@@ -121,8 +157,7 @@ func (l *Letter) heldByOther(job string) bool {
 // this letter: the token of a letter that is open or sent, and of this key or,
 // where it was written without a usable one, of this consumer.
 func (l *Letter) Holds(token string, key Key) bool {
-	return token != "" && l.Token == token && (l.State == LetterOpen || l.State == LetterSent) &&
-		(l.Key == key || l.Key == Key{Consumer: key.Consumer})
+	return l.awaits(token) && (l.Key == key || l.Key == Key{Consumer: key.Consumer})
 }
 
 // Unfinished letters, those open, sent or held, keep their record from being

@@ -151,6 +151,9 @@ func (op *Op) letterFault(keyless bool) error {
 	if op.Letter.From > LetterGone || op.Letter.To > LetterGone {
 		return fmt.Errorf("unknown letter state %d or %d", op.Letter.From, op.Letter.To)
 	}
+	if l.Answer > Tombstone {
+		return fmt.Errorf("unknown answer %d", l.Answer)
+	}
 	for _, text := range []string{l.Reason, l.Source.Source, l.Token, l.Job, l.Who, l.Why} {
 		if len(text) > MaxError {
 			return fmt.Errorf("a text of the letter is %d bytes, at most %d", len(text), MaxError)

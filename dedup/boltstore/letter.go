@@ -6,7 +6,8 @@ import (
 	"github.com/onceward/onceward/dedup"
 )
 
-const letterVersion = 1
+// letterVersion 2 has the answer, which version 1 is read without.
+const letterVersion = 2
 
 func letterRow(l *dedup.Letter) []byte {
 	b := append(make([]byte, 0, 256), letterVersion, byte(l.State))
@@ -26,6 +27,7 @@ func letterRow(l *dedup.Letter) []byte {
 	b = appendString(b, l.Job)
 	b = appendString(b, l.Who)
 	b = appendString(b, l.Why)
+	b = append(b, byte(l.Answer))
 	return seal(b, 0, tableLetters, []byte(l.ID))
 }
 
@@ -35,7 +37,8 @@ func parseLetter(key, row []byte) (l dedup.Letter, sum uint32, err error) {
 		return l, 0, err
 	}
 	r := reader{b: body}
-	if r.byte() != letterVersion {
+	version := r.byte()
+	if version < 1 || version > letterVersion {
 		return l, 0, errRow
 	}
 	l.ID, l.State = string(key), dedup.LetterState(r.byte())
@@ -44,6 +47,9 @@ func parseLetter(key, row []byte) (l dedup.Letter, sum uint32, err error) {
 	l.Source.Source, l.Source.Partition, l.Source.Offset = r.string(), int32(r.varint()), r.varint()
 	l.Time, l.Noted, l.Moved = r.date(), r.date(), r.date()
 	l.Token, l.Job, l.Who, l.Why = r.string(), r.string(), r.string(), r.string()
+	if version > 1 {
+		l.Answer = dedup.State(r.byte())
+	}
 	if !r.ok() {
 		return l, 0, errRow
 	}

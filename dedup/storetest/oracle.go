@@ -56,6 +56,8 @@ type note struct {
 	key        dedup.Key
 	state      dedup.LetterState
 	token, job string
+	run        uint32
+	answer     dedup.State
 }
 
 // world is all that a store must know.

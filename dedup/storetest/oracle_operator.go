@@ -131,7 +131,8 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 	n := w.notes[l.ID]
 	if n == nil {
 		if op.Kind == dedup.NoteLetter {
-			w.notes[l.ID] = &note{key: op.Key, state: dedup.LetterOpen}
+			w.notes[l.ID] = &note{key: op.Key, run: l.Run}
+			w.notes[l.ID].died()
 			return dedup.Done
 		}
 		return dedup.Refused
@@ -140,6 +141,10 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 	switch {
 	case n.key != op.Key:
 		return dedup.Refused
+	case op.Kind == dedup.NoteLetter && n.waitsFor(l.Token):
+		n.run = max(n.run, 1) + 1
+		n.died()
+		return dedup.Done
 	case op.Kind == dedup.NoteLetter:
 		return dedup.Done
 	case op.Kind == dedup.SendNoted && n.state == dedup.LetterSent && n.job == l.Job:
@@ -153,6 +158,11 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		dedup.LetterHeld: "open sent resolved discarded gone",
 		dedup.LetterGone: "resolved",
 	}
+	mine := l.Job != "" && l.Job == n.job || n.waitsFor(l.Token)
+	answers := from == dedup.LetterSent && to == dedup.LetterResolved && mine
+	if answers && n.state == dedup.LetterOpen {
+		from = dedup.LetterOpen
+	}
 	others := (from == dedup.LetterOpen || from == dedup.LetterSent) && n.job != "" && n.job != l.Job
 	finished := f.state == dedup.Absent || f.state == dedup.Succeeded || f.state == dedup.Failed || f.state == dedup.Tombstone
 	switch {
@@ -160,7 +170,7 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		return dedup.Refused
 	case to == dedup.LetterDiscarded && !finished:
 		return dedup.Refused
-	case others && (to == dedup.LetterResolved || to == dedup.LetterSent || from == to):
+	case others && !answers && (to == dedup.LetterResolved || to == dedup.LetterSent || from == to && l.Job != ""):
 		return dedup.Refused
 	}
 	if to == dedup.LetterSent || to == dedup.LetterOpen {
@@ -169,6 +179,18 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		}
 		n.job = l.Job
 	}
-	n.state = to
+	n.state, n.answer = to, l.Answer
 	return dedup.Done
+}
+
+// died makes a letter open, or held from the third time on.
+func (n *note) died() {
+	n.state, n.job, n.token, n.answer = dedup.LetterOpen, "", "", dedup.Absent
+	if n.run > 2 {
+		n.state = dedup.LetterHeld
+	}
+}
+
+func (n *note) waitsFor(token string) bool {
+	return token != "" && n.token == token && (n.state == dedup.LetterOpen || n.state == dedup.LetterSent)
 }

@@ -201,6 +201,7 @@ func (q *sequence) drawLetter(op *dedup.Op) {
 		Token:  q.drawToken(),
 		Reason: rapid.SampledFrom([]string{"terminal", "terminal", "in-doubt", "conflict"}).Draw(q.t, "reason"),
 		Opened: f.opened, Run: f.run,
+		Answer: rapid.SampledFrom([]dedup.State{dedup.Absent, dedup.Succeeded, dedup.Failed}).Draw(q.t, "answer"),
 	}
 	if q.often(2, "of another run") {
 		letter.Opened += 7
@@ -280,7 +281,7 @@ func (q *sequence) compare() {
 	}
 	for id, n := range q.world.notes {
 		l := q.letter(id)
-		if l.State != n.state || l.Job != n.job || l.Token != n.token || l.Key != n.key {
+		if l.State != n.state || l.Job != n.job || l.Token != n.token || l.Key != n.key || l.Run != n.run || l.Answer != n.answer {
 			q.fatalf("letter %+v, want %+v", l, *n)
 		}
 	}

@@ -6,6 +6,9 @@ import (
 	"github.com/onceward/onceward/dedup"
 )
 
+// held1 is how job-1 holds a letter.
+func held1(l *dedup.Letter) { l.Job, l.Token = "job-1", "secret" }
+
 // letterRows are about dead letters' notes.
 var letterRows = []check{
 	{"letter: noting it ends the debt", func(s *session) {
@@ -119,6 +122,76 @@ var letterRows = []check{
 			s.Errorf("letter %+v", l)
 		}
 		s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Done, job("job-1"))
+	}},
+	{"letter: a person frees what a job holds", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		s.note("letter-1", c)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done)
+		if l := s.letter("letter-1"); l.State != dedup.LetterOpen || l.Job != "" || l.Token != "" || l.Who != "ann" {
+			s.Errorf("letter %+v", l)
+		}
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, func(l *dedup.Letter) { l.Job, l.Token = "job-2", "other" })
+	}},
+	{"letter: the answer to a copy resolves it, also before the copy is noted", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		for n, by := range []func(*dedup.Letter){
+			func(l *dedup.Letter) { l.Token = "secret" },
+			func(l *dedup.Letter) { l.Job = "job-1" },
+		} {
+			for _, state := range []dedup.LetterState{dedup.LetterOpen, dedup.LetterSent} {
+				id := fmt.Sprintf("letter %d %s", n, state)
+				s.note(id, c)
+				s.move(id, c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, by)
+				s.move(id, c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
+				if state == dedup.LetterSent {
+					s.move(id, c.key, dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Job = "job-1" })
+				}
+				s.move(id, c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, func(l *dedup.Letter) { l.Job, l.Token = "job-2", "guessed" })
+				s.move(id, c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Done, by, func(l *dedup.Letter) { l.Answer = dedup.Succeeded })
+				if l := s.letter(id); l.State != dedup.LetterResolved || l.Answer != dedup.Succeeded {
+					s.Errorf("%s before: letter %+v", state, l)
+				}
+				s.want("send noted late", s.do(dedup.Op{Kind: dedup.SendNoted, Key: c.key, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: id, Job: "job-1"}}}), dedup.Refused)
+			}
+		}
+	}},
+	{"letter: a copy that dies with its token opens it again, and the third run holds it", func(s *session) {
+		c := held{key: dedup.Key{Consumer: s.consumer}}
+		note := func(token string) {
+			s.note("letter-1", c, func(l *dedup.Letter) { l.Reason, l.Token = "decode", token })
+		}
+		note("")
+		for round, want := range []dedup.LetterState{dedup.LetterOpen, dedup.LetterHeld, dedup.LetterHeld} {
+			was := s.letter("letter-1")
+			s.move("letter-1", c.key, was.State, dedup.LetterOpen, dedup.Done, held1)
+			if round > 0 {
+				s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Job = "job-1" })
+			}
+			note("guessed")
+			if l := s.letter("letter-1"); l.Token != "secret" || l.Job != "job-1" {
+				s.Errorf("a guessed token decided: %+v", l)
+			}
+			for range 2 {
+				note("secret")
+			}
+			if l := s.letter("letter-1"); l.State != want || l.Run != uint32(round+2) || l.Token != "" || l.Job != "" || l.Reason != "decode" {
+				s.Errorf("round %d: letter %+v, want %s", round, l, want)
+			}
+		}
+	}},
+	{"letter: one of a third run is held", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		for run, want := range map[uint32]dedup.LetterState{1: dedup.LetterOpen, 2: dedup.LetterOpen, 3: dedup.LetterHeld, 9: dedup.LetterHeld} {
+			id := fmt.Sprint("letter-of-run-", run)
+			s.note(id, c, func(l *dedup.Letter) { l.Run = run })
+			if l := s.letter(id); l.State != want || l.Run != run {
+				s.Errorf("letter %+v, want %s", l, want)
+			}
+		}
 	}},
 	{"letter: a copy that is sent is noted with its record, once", func(s *session) {
 		c := s.claim("k", dedup.Acquired)

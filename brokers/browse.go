@@ -1,0 +1,65 @@
+package brokers
+
+import (
+	"context"
+	"iter"
+	"time"
+)
+
+// Browser is a [Broker] that can also show what a topic holds, to people and
+// to replays.
+type Browser interface {
+	// Browse yields what topic, a Kafka topic or a JetStream subject, holds at
+	// the moment of the call: within a partition in order of the offsets, and
+	// partition after partition. It joins no group, commits nothing and leaves
+	// nothing at the broker. The lanes of its deliveries have Topic, Partition
+	// and Source; Backlog is how many messages of the partition were there to be
+	// read. Deliveries are not settled, and need not be.
+	//
+	// It blocks while messages come from the broker, and reads no more of them
+	// than some megabytes ahead of the caller, who may stop early.
+	//
+	// Errors, yielded once, last: [ErrNoDestination] and [ErrUnauthorized]
+	// wrapped with the topic; a [*StartError]; ctx.Err(); an error of the
+	// connection that did not heal within half a minute.
+	Browse(ctx context.Context, topic string, from From) iter.Seq2[*Delivery, error]
+
+	// Inspect describes topics or, on JetStream, the streams that hold them, as
+	// far as the rights of the connection allow. It returns one [TopicInfo] for
+	// each, in the same order, and blocks for some round trips.
+	Inspect(ctx context.Context, topics []string) ([]TopicInfo, error)
+}
+
+// From says where to begin to browse. The zero value is everything.
+type From struct {
+	// Since leaves out what the broker stored before.
+	Since time.Time
+	// Offsets, where not nil, are the first ones wanted of each partition
+	// (JetStream: 0); partitions that it does not name are left out. An offset
+	// below the log's start begins there.
+	Offsets map[int32]int64
+}
+
+// TopicInfo is how a topic is set up. A limit that is not set is 0.
+type TopicInfo struct {
+	Topic      string
+	Missing    bool // all else is zero then
+	Identity   string
+	Partitions int32
+	Replicas   int32
+	// InSync is how many replicas confirm a publish (min.insync.replicas); on
+	// JetStream the majority.
+	InSync     int32
+	MaxAge     time.Duration // how long messages are kept
+	MaxBytes   int64         // how many bytes are kept; of a Kafka partition
+	MaxCount   int64         // how many messages are kept
+	MaxMessage int64         // bytes of one message
+	Compacted  bool
+	// DropsOld says that at a limit old messages go; else new ones are refused.
+	DropsOld bool
+	// ConsumedOnce says that reading removes (work queue or interest retention).
+	ConsumedOnce bool
+	// InMemory says that nothing is on disk.
+	InMemory bool
+	Messages int64 // about how many are there, -1 when unknown
+}
