@@ -36,7 +36,10 @@ type Broker struct {
 	closed    bool
 }
 
-var _ brokers.Broker = (*Broker)(nil)
+var (
+	_ brokers.Broker  = (*Broker)(nil)
+	_ brokers.Browser = (*Broker)(nil)
+)
 
 // ErrUnavailable is the error of calls that end while the broker does not
 // answer (see [Broker.SetAvailable]). It is transient.
@@ -291,13 +294,13 @@ func (b *Broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 func begin(p *partition, from brokers.Start, other *group) int64 {
 	switch from.Kind {
 	case brokers.StartLatest:
-		return int64(len(p.log))
+		return p.end()
 	case brokers.StartTime:
 		return p.since(from.Time)
 	case brokers.StartGroup:
 		return other.at[p]
 	}
-	return 0
+	return p.start
 }
 
 // Close ends every source that is still open as [Broker.Crash] does, and

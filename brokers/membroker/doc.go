@@ -9,7 +9,8 @@
 // and afterwards [Broker.Letters], [Broker.Waiting] and [Broker.Position] tell
 // what became of the messages. A test makes trouble with [Broker.Redeliver],
 // [Broker.Revoke], [Broker.Lose], [Broker.Crash], [Broker.FailPublish],
-// [Broker.LoseConfirmations] and [Broker.SetAvailable].
+// [Broker.FailBrowse], [Broker.LoseConfirmations], [Broker.DropBelow] and
+// [Broker.SetAvailable].
 //
 // # Guarantees
 //
@@ -21,8 +22,8 @@
 // In one thing it is like JetStream: a message that is produced with a Subject
 // is delivered with it.
 //
-// Nothing survives the process, and there is no retention: a million messages
-// of 200 bytes need about 400 MB.
+// Nothing survives the process, and nothing is deleted but by
+// [Broker.DropBelow]: a million messages of 200 bytes need about 400 MB.
 //
 // # Concurrency
 //

@@ -23,6 +23,40 @@ func (b *Broker) LoseConfirmations(topic string, n int) {
 	b.unsure[topic] = n
 }
 
+// FailBrowse makes every further browse of a topic end with err, until it is
+// called with nil; see [Broker.FailPublish]. It does nothing when there is no
+// such topic.
+func (b *Broker) FailBrowse(topic string, err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.topics[topic]; t != nil {
+		t.unread = err
+	}
+}
+
+// DropBelow deletes the messages of a partition below an offset, or all of
+// them where it lies beyond the end, as retention does. Those that a member
+// holds it may still settle; those that wait to be handed out, also again, are
+// lost without a word. Positions stay where they are. It panics when there is
+// no such partition.
+func (b *Broker) DropBelow(topic string, partition int32, offset int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.topics[topic]
+	if t == nil || partition < 0 || int(partition) >= len(t.parts) {
+		panic(fmt.Sprintf("membroker: no partition %d of topic %q", partition, topic))
+	}
+	p := t.parts[partition]
+	kept := p.from(offset)
+	p.start = p.end() - int64(len(kept))
+	p.log = slices.Clone(kept)
+	for _, g := range b.groups {
+		if l := g.lanes[p]; l != nil {
+			l.drop()
+		}
+	}
+}
+
 // SetAvailable says whether the broker answers. While it does not, publishes
 // and opens wait until their context ends, nothing is handed out, positions
 // stand still, and sources report "connection" as degraded. Acks are kept and

@@ -92,12 +92,13 @@ func (g *group) readers(name string) []*source {
 
 // give makes the lane of a partition that nobody owns.
 func (g *group) give(s *source, p *partition) *lane {
-	l := &lane{part: p, owner: s, floor: g.at[p], next: g.at[p]}
+	at := max(g.at[p], p.start)
+	l := &lane{part: p, owner: s, floor: at, next: at}
 	l.Topic, l.Retry, _ = s.reads(p.topic.name)
 	l.Partition = p.id
 	l.Source = p.topic.source
 	l.Mark = g.mark
-	l.Backlog = int64(len(p.log)) - l.floor
+	l.Backlog = p.end() - l.floor
 	s.seen = g.mark
 	g.lanes[p] = l
 	return l

@@ -49,13 +49,13 @@ func (b *Broker) unsettled(consumer, topic string) []Message {
 			continue
 		}
 		l := g.lanes[p]
-		for i := g.at[p]; i < int64(len(p.log)); i++ {
+		for _, m := range p.from(g.at[p]) {
 			if l != nil {
-				if at := l.at(i); i < l.floor || at != nil && *at == acked {
+				if at := l.at(m.Offset); m.Offset < l.floor || at != nil && *at == acked {
 					continue
 				}
 			}
-			all = append(all, p.log[i])
+			all = append(all, m)
 		}
 	}
 	return all

@@ -76,6 +76,11 @@ func (l *lane) ack(offset int64) {
 		return
 	}
 	*at = acked
+	l.settle()
+}
+
+// settle moves the floor over the contiguous prefix.
+func (l *lane) settle() {
 	n := 0
 	for n < len(l.state) && l.state[n] == acked {
 		n++
@@ -121,7 +126,7 @@ func (l *lane) pick(now int64) (int64, bool) {
 			return offset, true
 		}
 	}
-	if l.next < int64(len(l.part.log)) {
+	if l.next < l.part.end() {
 		l.state = append(l.state, open)
 		l.next++
 		return l.next - 1, true
@@ -136,4 +141,21 @@ func (l *lane) due() (int64, bool) {
 		return 0, false
 	}
 	return l.later[0].due, true
+}
+
+// drop lets go of what the log has lost: what was not handed out counts as
+// settled, since nobody can read it any more.
+func (l *lane) drop() {
+	for ; l.next < l.part.start; l.next++ {
+		l.state = append(l.state, unheld)
+	}
+	for offset := l.floor; offset < l.part.start; offset++ {
+		switch at := l.at(offset); *at {
+		case asked:
+			*at = open
+		case unheld:
+			*at = acked
+		}
+	}
+	l.settle()
 }

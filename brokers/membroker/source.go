@@ -233,10 +233,9 @@ func (s *source) gather(limit brokers.Limit) ([]*brokers.Delivery, time.Duration
 }
 
 func deliver(l *lane, offset int64) *brokers.Delivery {
-	m := &l.part.log[offset]
-	return &brokers.Delivery{
-		Lane: &l.Lane, Offset: offset, Subject: m.Subject, Key: m.Key, Value: m.Value, Headers: m.Headers, Time: m.Time, Handle: l,
-	}
+	d := l.part.at(offset).delivery(&l.Lane)
+	d.Handle = l
+	return d
 }
 
 // Pause implements [brokers.Source].
@@ -280,7 +279,7 @@ func (s *source) Floors(context.Context) ([]brokers.Floor, error) {
 	}
 	floors := make([]brokers.Floor, 0, len(s.lanes))
 	for _, l := range s.lanes {
-		floors = append(floors, brokers.Floor{Lane: &l.Lane, Next: l.floor, Lag: int64(len(l.part.log)) - l.floor})
+		floors = append(floors, brokers.Floor{Lane: &l.Lane, Next: l.floor, Lag: l.part.end() - l.floor})
 	}
 	return floors, nil
 }
