@@ -1,0 +1,153 @@
+package dedup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Pause says that a consumer, or one scope of it, starts nothing new until
+// somebody lifts it. It is a record under a scope of its own, so that it
+// survives restarts and is seen by every process that shares the store.
+type Pause struct {
+	Consumer string
+	Scope    string // empty: the whole consumer
+	Since    time.Time
+	Who, Why string
+}
+
+const (
+	// reserved begins the scopes of records that are no operations of a user's.
+	reserved   = "onceward."
+	pauseScope = reserved + "pause"
+	// everyScope is the id of the whole consumer's pause. A scope of that name
+	// has an id of its own, see pauseKey.
+	everyScope = "*"
+)
+
+// ReservedScope says that a scope is onceward's own: those that begin with
+// "onceward.". A route cannot have it.
+func ReservedScope(scope string) bool { return strings.HasPrefix(scope, reserved) }
+
+func pauseKey(consumer, scope string) Key {
+	id := everyScope
+	if scope != "" {
+		id = "scope " + scope
+	}
+	return Key{Consumer: consumer, Scope: pauseScope, ID: id}
+}
+
+// Applier is the part of a [Store] that writes.
+type Applier interface {
+	Apply(ctx context.Context, ops []Op) ([]Answer, error)
+}
+
+// SetPause pauses a consumer, or one scope of it. It is false, and nothing is
+// changed, where that is paused already. The consumers that share the store
+// heed it within about a second. It blocks for one or two commits.
+//
+// Errors: a faulty name; those of [Store.Apply]; [ErrFull].
+func SetPause(ctx context.Context, store Applier, p Pause) (changed bool, err error) {
+	a, err := applyPause(ctx, store, Import, p)
+	switch {
+	case err != nil:
+		return false, err
+	case a.Kind == Done:
+		return true, nil
+	case a.State == Succeeded:
+		return false, nil
+	}
+	return false, fmt.Errorf("pause of %s: the store answers %v and has it as %v", pauseName(p), a.Kind, a.State)
+}
+
+// LiftPause takes back what [SetPause] of the same consumer and scope did, and
+// is false where nothing is paused. Lifting the pause of the whole consumer
+// leaves those of single scopes. It blocks for one or two commits.
+//
+// Errors: a faulty name; those of [Store.Apply].
+func LiftPause(ctx context.Context, store Applier, p Pause) (changed bool, err error) {
+	a, err := applyPause(ctx, store, Delete, p)
+	switch {
+	case err != nil:
+		return false, err
+	case a.Kind == Done:
+		return true, nil
+	case a.State == Absent:
+		return false, nil
+	}
+	return false, fmt.Errorf("pause of %s: the store answers %v and has it as %v", pauseName(p), a.Kind, a.State)
+}
+
+func pauseName(p Pause) string {
+	if p.Scope == "" {
+		return p.Consumer
+	}
+	return p.Consumer + "/" + p.Scope
+}
+
+// applyPause writes once to learn what the store has, unless that was nothing,
+// and then against it.
+func applyPause(ctx context.Context, store Applier, kind Kind, p Pause) (Answer, error) {
+	if err := validName("consumer", p.Consumer); err != nil {
+		return Answer{}, err
+	}
+	if p.Scope != "" {
+		if err := ValidateScope(p.Scope); err != nil {
+			return Answer{}, err
+		}
+	}
+	var seen Seen
+	for {
+		op := Op{Kind: kind, Key: pauseKey(p.Consumer, p.Scope), Operator: &OperatorOp{Seen: seen, Who: p.Who, Why: p.Why}}
+		answers, err := store.Apply(ctx, []Op{op})
+		if err != nil {
+			return Answer{}, fmt.Errorf("pause of %s: %w", pauseName(p), err)
+		}
+		if len(answers) != 1 {
+			return Answer{}, errors.New("store gave no answer")
+		}
+		a := answers[0]
+		had := Seen{State: a.State, Run: a.Run, Fence: a.Fence}
+		switch {
+		case a.Err != nil:
+			return a, fmt.Errorf("pause of %s: %w", pauseName(p), a.Err)
+		case a.Kind != Refused, had == seen, (kind == Import) != (a.State == Absent):
+			return a, nil
+		}
+		seen = had
+	}
+}
+
+// Pauses reads what of a consumer is paused: the whole of it, and those of the
+// scopes given. It is one Lookup.
+//
+// Errors: those of [Store.Lookup].
+func Pauses(ctx context.Context, store interface {
+	Lookup(ctx context.Context, keys []Key) ([]Record, error)
+}, consumer string, scopes []string,
+) ([]Pause, error) {
+	keys := make([]Key, 0, len(scopes)+1)
+	keys = append(keys, pauseKey(consumer, ""))
+	for _, scope := range scopes {
+		keys = append(keys, pauseKey(consumer, scope))
+	}
+	records, err := store.Lookup(ctx, keys)
+	if err != nil {
+		return nil, fmt.Errorf("pauses of %s: %w", consumer, err)
+	}
+	var pauses []Pause
+	for i := range records[:min(len(records), len(keys))] {
+		r := &records[i]
+		if r.State != Succeeded {
+			continue
+		}
+		p := Pause{Consumer: consumer, Since: r.Finished, Who: r.Approver, Why: r.Why}
+		if i > 0 {
+			p.Scope = scopes[i-1]
+		}
+		pauses = append(pauses, p)
+	}
+	return pauses, nil
+}
