@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/dedup"
 )
 
 // Version is what dl-version says of letters written here.
@@ -134,7 +135,7 @@ func ownHeaders(l *Letter) []brokers.Header {
 		o.number(hRun, int64(l.Run))
 	}
 	if l.Fingerprint.Rule != 0 {
-		o.add(hFingerprint, strconv.FormatUint(uint64(l.Fingerprint.Rule), 10)+":"+hex.EncodeToString(l.Fingerprint.Sum[:]))
+		o.add(hFingerprint, formatFingerprint(l.Fingerprint))
 	}
 	o.source(&l.Source)
 	o.add(hAppVersion, line(l.AppVersion, maxName))
@@ -156,6 +157,10 @@ func ownHeaders(l *Letter) []brokers.Header {
 		o.add(hStack, stack)
 	}
 	return o.headers
+}
+
+func formatFingerprint(fp dedup.Fingerprint) string {
+	return strconv.FormatUint(uint64(fp.Rule), 10) + ":" + hex.EncodeToString(fp.Sum[:])
 }
 
 func (o *own) source(s *Source) {

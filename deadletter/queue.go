@@ -2,6 +2,8 @@ package deadletter
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"iter"
 	"time"
 
@@ -15,9 +17,9 @@ import (
 type Queue struct {
 	// Topic is the dead-letter topic, or the subject on JetStream.
 	Topic string
-	// Consumer whose letters they are; where empty, the one that the first
-	// letter names. Letters of another consumer in the topic are an error, for
-	// its records are not in this store.
+	// Consumer whose letters they are; [Queue.Owner] finds out. Letters of
+	// another consumer in the topic are an error, for its records are not in
+	// this store.
 	Consumer string
 	Broker   Broker
 	Store    Store
@@ -48,24 +50,54 @@ type Store interface {
 	Info() dedup.Info
 }
 
-// Place is where a letter lies in its dead-letter topic.
-type Place struct {
-	Partition int32
-	Offset    int64
-}
-
-// Entry is a letter as it lies in the topic, and what the store knows of it.
-type Entry struct {
-	Letter Letter
-	At     Place
-	Stored time.Time // when the dead-letter topic stored it
-	// Note of the store; State is LetterNone where there is none: the letter is
-	// not noted yet, or was written by somebody else, or has been forgotten
-	// together with the record of its operation.
-	Note dedup.Letter
-	// Err says why the message is no readable letter. Letter has only the
-	// message then, and an ID by its place.
-	Err error
-}
-
 const defaultWindow = 14 * 24 * time.Hour
+
+func (q *Queue) window() time.Duration {
+	if q.Window > 0 {
+		return q.Window
+	}
+	return defaultWindow
+}
+
+func (q *Queue) read(d *brokers.Delivery) (Letter, error) {
+	if q.Read != nil {
+		return q.Read(d)
+	}
+	return Decode(d)
+}
+
+// Owner is the consumer that the first letter of the topic names.
+//
+// Errors: [ErrNotFound] where there is no letter that names one among the first
+// thousand messages; those of the broker's Browse.
+func (q *Queue) Owner(ctx context.Context) (string, error) {
+	n := 0
+	for d, err := range q.Broker.Browse(ctx, q.Topic, brokers.From{}) {
+		if err != nil {
+			return "", err
+		}
+		if l, err := q.read(d); err == nil && l.Consumer != "" {
+			return l.Consumer, nil
+		}
+		if n++; n == 1000 {
+			break
+		}
+	}
+	return "", fmt.Errorf("%w: a letter in %s that names its consumer", ErrNotFound, q.Topic)
+}
+
+// Errors of a [Queue].
+var (
+	ErrNotFound = errors.New("not found")
+	// ErrRefused says that nothing was changed, since a guard does not hold.
+	ErrRefused = errors.New("refused")
+)
+
+// ForeignError says that a topic holds letters of another consumer.
+type ForeignError struct {
+	Topic, Consumer, Found string
+}
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("%s holds letters of consumer %q, not of %q: its records are in another store", e.Topic, e.Found, e.Consumer)
+}

@@ -1,0 +1,244 @@
+package deadletter
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/dedup"
+)
+
+// Place is where a letter lies in its dead-letter topic.
+type Place struct {
+	Partition int32
+	Offset    int64
+}
+
+// Entry is a letter as it lies in the topic, and what the store knows of it.
+type Entry struct {
+	Letter Letter
+	At     Place
+	Stored time.Time // when the dead-letter topic stored it
+	// Note of the store. Its State is LetterNone where there is none: the letter
+	// is not noted yet, was written by somebody else, or has been forgotten
+	// together with the record of its operation.
+	Note dedup.Letter
+	// Forgotten says that there is no note and the window is over: nobody can
+	// tell any more whether the letter was dealt with.
+	Forgotten bool
+	// Err says why the message is no readable letter. Letter has only the
+	// message then, and an ID by its place.
+	Err error
+}
+
+// State is where the letter stands: that of its note, or open for one that is
+// not noted. LetterNone is a letter that is forgotten.
+func (e *Entry) State() dedup.LetterState {
+	if e.Note.State == dedup.LetterNone && !e.Forgotten {
+		return dedup.LetterOpen
+	}
+	return e.Note.State
+}
+
+// key is the key of the letter's note: whole, or the consumer alone.
+func (e *Entry) key() dedup.Key {
+	if e.Letter.Key.ID == "" {
+		return dedup.Key{Consumer: e.Letter.Consumer}
+	}
+	return e.Letter.Key
+}
+
+// Filter says which letters are meant. The zero value is all that nobody has
+// dealt with: open, sent and held.
+type Filter struct {
+	IDs     []string // dl-id
+	Reasons []Reason
+	Key     string         // business id
+	Error   *regexp.Regexp // of the error text
+	Since   time.Time      // stored at or after
+	Until   time.Time      // stored before
+	States  []dedup.LetterState
+	// Limit of letters, 0 for none.
+	Limit int
+	// Progress, where set, is told every so often how many messages were read.
+	Progress func(read int)
+}
+
+// matches says whether the letter is meant, as far as its note does not decide.
+func (f *Filter) matches(e *Entry) bool {
+	switch {
+	case len(f.IDs) > 0 && !slices.Contains(f.IDs, e.Letter.ID),
+		len(f.Reasons) > 0 && !slices.Contains(f.Reasons, e.Letter.Reason),
+		f.Key != "" && f.Key != e.Letter.Key.ID,
+		f.Error != nil && !f.Error.MatchString(e.Letter.Error),
+		!f.Until.IsZero() && !e.Stored.Before(f.Until):
+		return false
+	}
+	return true
+}
+
+func (f *Filter) wants(s dedup.LetterState) bool {
+	if len(f.States) > 0 {
+		return slices.Contains(f.States, s)
+	}
+	return s.Unfinished()
+}
+
+// chunk is how many messages are read before the store is asked about them.
+const chunk = 256
+
+// Letters yields the letters that f means, in the order of the topic, each
+// incident once. It reads no further than the caller goes, and what it keeps
+// is some 40 bytes for each letter.
+//
+// Errors, yielded once, last: a [*ForeignError]; those of the broker's Browse;
+// those of the store. A message that is no letter is none, see [Entry.Err].
+func (q *Queue) Letters(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		n := 0
+		for entries, err := range q.chunks(ctx, f) {
+			for _, e := range entries {
+				if !yield(e, nil) {
+					return
+				}
+				if n++; n == f.Limit {
+					return
+				}
+			}
+			if err != nil {
+				yield(Entry{}, err)
+				return
+			}
+		}
+	}
+}
+
+// chunks yields the letters that f means in slices, which are reused.
+func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] {
+	return func(yield func([]Entry, error) bool) {
+		entries := make([]Entry, 0, chunk)
+		seen := map[[16]byte]struct{}{}
+		read := 0
+		flush := func() (bool, error) {
+			if f.Progress != nil {
+				f.Progress(read)
+			}
+			kept, err := q.noted(ctx, entries, &f)
+			clear(entries[len(kept):])
+			entries = entries[:0]
+			if err != nil {
+				return false, err
+			}
+			return len(kept) == 0 || yield(kept, nil), nil
+		}
+		for d, err := range q.Broker.Browse(ctx, q.Topic, brokers.From{Since: f.Since}) {
+			var e Entry
+			if err == nil {
+				read++
+				e, err = q.entry(d)
+			}
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if !f.matches(&e) {
+				continue
+			}
+			id := short(e.Letter.ID)
+			if _, twice := seen[id]; twice {
+				continue // written again by a process that had not noted it
+			}
+			seen[id] = struct{}{}
+			if entries = append(entries, e); len(entries) == chunk || f.Limit > 0 && len(entries) >= f.Limit {
+				more, err := flush()
+				if err != nil {
+					yield(nil, err)
+				}
+				if err != nil || !more {
+					return
+				}
+			}
+		}
+		if _, err := flush(); err != nil {
+			yield(nil, err)
+		}
+	}
+}
+
+// entry reads one message of the topic.
+func (q *Queue) entry(d *brokers.Delivery) (Entry, error) {
+	e := Entry{At: Place{Partition: d.Lane.Partition, Offset: d.Offset}, Stored: d.Time}
+	l, err := q.read(d)
+	if err != nil {
+		e.Err = err
+		l = Letter{
+			ID:       IDAt(q.Consumer, d.Lane.Source, d.Lane.Partition, d.Offset, ReasonDecode),
+			Consumer: q.Consumer, BrokerKey: d.Key, Value: d.Value, Headers: original(d.Headers),
+		}
+	}
+	e.Letter = l
+	if l.Consumer == "" || l.Consumer == q.Consumer {
+		return e, nil
+	}
+	return e, &ForeignError{Topic: q.Topic, Consumer: q.Consumer, Found: l.Consumer}
+}
+
+// noted asks the store about entries and keeps those that f means.
+func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter) ([]Entry, error) {
+	if len(entries) == 0 {
+		return entries, nil
+	}
+	ids := make([]string, len(entries))
+	for i := range entries {
+		ids[i] = entries[i].Letter.ID
+	}
+	notes, err := q.Store.Letters(ctx, ids)
+	if err != nil {
+		return entries[:0], err
+	}
+	if len(notes) != len(ids) {
+		return entries[:0], fmt.Errorf("store answered %d letters for %d ids", len(notes), len(ids))
+	}
+	now, kept := time.Now(), entries[:0]
+	for i, e := range entries {
+		e.Note = notes[i]
+		e.Forgotten = e.Note.State == dedup.LetterNone && e.old(now, q.window())
+		if f.wants(e.State()) {
+			kept = append(kept, e)
+		}
+	}
+	return kept, nil
+}
+
+// old says that the letter's operation may have been done and forgotten since.
+func (e *Entry) old(now time.Time, window time.Duration) bool {
+	return e.Stored.Add(window).Before(now)
+}
+
+// Find returns the letter with this dl-id, whatever became of it.
+//
+// Errors: [ErrNotFound]; those of [Queue.Letters].
+func (q *Queue) Find(ctx context.Context, id string) (Entry, error) {
+	all := []dedup.LetterState{
+		dedup.LetterNone, dedup.LetterOpen, dedup.LetterSent, dedup.LetterResolved, dedup.LetterDiscarded, dedup.LetterHeld, dedup.LetterGone,
+	}
+	for e, err := range q.Letters(ctx, Filter{IDs: []string{id}, States: all, Limit: 1}) {
+		return e, err
+	}
+	return Entry{}, fmt.Errorf("%w: letter %q in %s", ErrNotFound, id, q.Topic)
+}
+
+// short is an id in 16 bytes: those that it stands for, or a digest.
+func short(id string) (b [16]byte) {
+	if n, err := hex.Decode(b[:], []byte(id[:min(len(id), 32)])); err == nil && n == 16 && len(id) == 32 {
+		return b
+	}
+	sum := sha256.Sum256([]byte(id))
+	return [16]byte(sum[:16])
+}

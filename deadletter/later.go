@@ -1,0 +1,94 @@
+package deadletter
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// sending are the keys that a plan sends a letter for.
+type sending struct {
+	since  map[[16]byte]int64 // when the message failed first, in nanoseconds
+	scopes map[string]struct{}
+}
+
+func keyHash(scope, id string) [16]byte { return short(scope + "\x00" + id) }
+
+// add says whether the plan may send the letter: one for each key.
+func (s *sending) add(e *Entry) bool {
+	k := e.Letter.Key
+	if k.ID == "" {
+		return true
+	}
+	h := keyHash(k.Scope, k.ID)
+	if _, twice := s.since[h]; twice {
+		return false
+	}
+	s.scopes[k.Scope] = struct{}{}
+	s.since[h] = e.since()
+	return true
+}
+
+// since is when the letter's message failed first, as far as is known.
+func (e *Entry) since() int64 {
+	if !e.Letter.FirstFailed.IsZero() {
+		return e.Letter.FirstFailed.UnixNano()
+	}
+	return e.Stored.UnixNano()
+}
+
+// passed says whether r is another operation on an id that is sent, and ran
+// after the message that is sent now.
+func (s *sending) passed(r *dedup.Record) bool {
+	if r.State == dedup.Absent || r.Claimed.IsZero() {
+		return false
+	}
+	for scope := range s.scopes {
+		if scope == r.Key.Scope {
+			continue
+		}
+		if since, ok := s.since[keyHash(scope, r.Key.ID)]; ok && r.Claimed.UnixNano() > since {
+			return true
+		}
+	}
+	return false
+}
+
+// later finds operations that ran after those that would be sent now.
+func (q *Queue) later(ctx context.Context, p *Plan, s *sending) error {
+	if len(s.since) == 0 {
+		return nil
+	}
+	for r, err := range q.Store.Scan(ctx, q.Consumer) {
+		if err != nil {
+			return err
+		}
+		if !s.passed(&r) {
+			continue
+		}
+		if p.LaterCount++; p.LaterCount <= maxLater {
+			p.Later = append(p.Later, laterOf(&r))
+		}
+	}
+	return nil
+}
+
+// Later finds operations on the entry's id, in other scopes, that ran after its
+// message: sending it now puts it behind them. It goes through all records of
+// the consumer. What has another id, but the same ordering key, is not found.
+//
+// Errors: those of the store.
+func (q *Queue) Later(ctx context.Context, e *Entry) ([]Later, error) {
+	s := sending{since: map[[16]byte]int64{}, scopes: map[string]struct{}{}}
+	s.add(e)
+	var p Plan
+	err := q.later(ctx, &p, &s)
+	return p.Later, err
+}
+
+func laterOf(r *dedup.Record) Later {
+	return Later{
+		Scope: r.Key.Scope, ID: r.Key.ID, State: cmp.Or(r.Ended(), r.State).String(), At: r.Claimed,
+	}
+}

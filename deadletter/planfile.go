@@ -1,0 +1,148 @@
+package deadletter
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"iter"
+)
+
+// item is one line of a plan.
+type item struct {
+	ID          string   `json:"id,omitempty"` // dl-id; none where a plan sends messages that are no letters
+	At          *Place   `json:"at,omitempty"`
+	Scope       string   `json:"scope,omitempty"`
+	Key         string   `json:"key,omitempty"`
+	Reason      Reason   `json:"reason,omitempty"`
+	Decision    Decision `json:"decision"`
+	Fingerprint string   `json:"fingerprint,omitempty"`
+	Record      seen     `json:"record"`
+	Letter      noteSeen `json:"letter"`
+	From        *origin  `json:"from,omitempty"`
+}
+
+// seen is a record as the plan saw it.
+type seen struct {
+	State string `json:"state"`
+	Run   uint32 `json:"run,omitempty"`
+	Fence uint64 `json:"fence,omitempty"`
+}
+
+// noteSeen is a letter's note as the plan saw it.
+type noteSeen struct {
+	State string `json:"state"`
+	Run   uint32 `json:"run,omitempty"`
+}
+
+// origin is the message in the source that is sent where there is no letter.
+type origin struct {
+	Source    string `json:"source"`
+	Partition int32  `json:"partition"`
+	Offset    int64  `json:"offset"`
+}
+
+// PlanFile is a plan that was read.
+type PlanFile struct {
+	Plan
+	r    io.ReadSeeker
+	body int64 // where the items begin
+}
+
+// ReadPlan reads a plan and checks that it is whole and unchanged. It reads
+// from r later on, too.
+//
+// Errors: what is wrong with it; those of r.
+func ReadPlan(r io.ReadSeeker) (*PlanFile, error) {
+	f := &PlanFile{r: r}
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	in := bufio.NewReaderSize(r, 1<<16)
+	head, err := readLine(in)
+	if err != nil {
+		return nil, fmt.Errorf("plan: no first line: %w", err)
+	}
+	if err := json.Unmarshal(head, &f.Plan); err != nil || f.Version == 0 {
+		return nil, errors.New("plan: its first line is none of a plan")
+	}
+	switch {
+	case f.Version != planVersion:
+		return nil, fmt.Errorf("plan: version %d, this release knows %d", f.Version, planVersion)
+	case f.Job == "" || f.Consumer == "" || f.To != ToRetry && f.To != ToSource || f.Expires.IsZero():
+		return nil, errors.New("plan: its first line lacks job, consumer, target or expiry")
+	}
+	f.body = int64(len(head))
+	sum := sha256.New()
+	n := 0
+	for _, err := range f.itemsInto(sum) {
+		if err != nil {
+			return nil, err
+		}
+		n++
+	}
+	if n != f.Letters || hex.EncodeToString(sum.Sum(nil)) != f.Seen {
+		return nil, errors.New("plan: it is cut short or was changed: its lines are not those that it was made with")
+	}
+	return f, nil
+}
+
+// readLine returns the next line with its end.
+func readLine(in *bufio.Reader) ([]byte, error) {
+	var whole []byte
+	for {
+		part, err := in.ReadSlice('\n')
+		if err == nil && whole == nil {
+			return part, nil
+		}
+		whole = append(whole, part...)
+		switch {
+		case len(whole) > maxPlanLine:
+			return nil, fmt.Errorf("a line is longer than %d bytes", maxPlanLine)
+		case err == nil:
+			return whole, nil
+		case errors.Is(err, io.EOF) && len(whole) > 0:
+			return nil, io.ErrUnexpectedEOF
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		}
+	}
+}
+
+// items yields the plan's items.
+func (f *PlanFile) items() iter.Seq2[*item, error] { return f.itemsInto(nil) }
+
+// itemsInto also adds the lines to a sum.
+func (f *PlanFile) itemsInto(sum hash.Hash) iter.Seq2[*item, error] {
+	return func(yield func(*item, error) bool) {
+		if _, err := f.r.Seek(f.body, io.SeekStart); err != nil {
+			yield(nil, err)
+			return
+		}
+		in := bufio.NewReaderSize(f.r, 1<<16)
+		for n := 1; ; n++ {
+			text, err := readLine(in)
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			it := new(item)
+			if err == nil {
+				err = json.Unmarshal(text, it)
+			}
+			if err != nil {
+				yield(nil, fmt.Errorf("plan: item %d: %w", n, err))
+				return
+			}
+			if sum != nil {
+				_, _ = sum.Write(text) // never fails
+			}
+			if !yield(it, nil) {
+				return
+			}
+		}
+	}
+}
