@@ -1,0 +1,131 @@
+package deadletter_test
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/dedup/memstore"
+)
+
+// endless is a dead-letter topic whose messages are made while they are read.
+type endless struct {
+	deadletter.Broker
+	count  int
+	letter func(i int) deadletter.Letter
+}
+
+var begun = time.Now().Add(-time.Hour).Truncate(time.Second)
+
+func (b *endless) Browse(ctx context.Context, topic string, _ brokers.From) iter.Seq2[*brokers.Delivery, error] {
+	return func(yield func(*brokers.Delivery, error) bool) {
+		lane := &brokers.Lane{Topic: topic, Source: topic + "@1"}
+		for i := range b.count {
+			out := deadletter.Encode(b.letter(i), topic)
+			d := &brokers.Delivery{Lane: lane, Offset: int64(i), Value: out.Value, Headers: out.Headers, Time: begun.Add(time.Duration(i) * time.Millisecond)}
+			if !yield(d, ctx.Err()) {
+				return
+			}
+		}
+	}
+}
+
+func numbered(i int, text string) deadletter.Letter {
+	key := dedup.Key{Consumer: "billing", Scope: "order.create", ID: fmt.Sprintf("ord-%d", i)}
+	return deadletter.Letter{
+		ID: deadletter.ID(key, 1), Consumer: "billing", Reason: deadletter.ReasonTerminal, Error: text, ErrorType: "*billing.RefusedError",
+		Key: key, Run: 1, Source: deadletter.Source{Topic: "orders", Offset: int64(i)}, Value: []byte(`{"order_id":"1"}`), AppVersion: "v1",
+	}
+}
+
+func groupsOf(t *testing.T, count int, letter func(i int) deadletter.Letter, f deadletter.Filter) []deadletter.Group {
+	t.Helper()
+	q := deadletter.Queue{Topic: "dlq", Consumer: "billing", Broker: &endless{count: count, letter: letter}, Store: memstore.New()}
+	groups, err := q.Groups(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return groups
+}
+
+func TestLettersOfOneCauseAreOneGroup(t *testing.T) {
+	groups := groupsOf(t, 100, func(i int) deadletter.Letter {
+		l := numbered(i, fmt.Sprintf("card %d of \"ord-%d\" refused", i, i))
+		if i%10 == 9 {
+			l.Error, l.AppVersion = fmt.Sprintf("timeout after %dms", i), "v2"
+		}
+		return l
+	}, deadletter.Filter{})
+	if len(groups) != 2 {
+		t.Fatalf("groups %+v", groups)
+	}
+	first := deadletter.Group{
+		Reason: "terminal", ErrorType: "*billing.RefusedError", Pattern: `card # of "…" refused`, AppVersion: "v1", Count: 90,
+		First: begun, Last: begun.Add(98 * time.Millisecond), Example: numbered(98, "").ID, Error: `card 98 of "ord-98" refused`,
+	}
+	if groups[0] != first {
+		t.Errorf("the largest is\n%+v, want\n%+v", groups[0], first)
+	}
+	if g := groups[1]; g.Count != 10 || g.Pattern != "timeout after #ms" || g.AppVersion != "v2" {
+		t.Errorf("the other is %+v", g)
+	}
+}
+
+func TestALetterWrittenTwiceCountsOnce(t *testing.T) {
+	groups := groupsOf(t, 10, func(i int) deadletter.Letter { return numbered(i/2, "refused") }, deadletter.Filter{})
+	if len(groups) != 1 || groups[0].Count != 5 {
+		t.Errorf("groups %+v, want one of 5", groups)
+	}
+}
+
+func TestGroupsBeyondTheBoundAreOne(t *testing.T) {
+	const more = 50
+	word := func(i int) string {
+		text := make([]byte, 5)
+		for n := range text {
+			text[n] = byte('g' + i%20)
+			i /= 20
+		}
+		return string(text)
+	}
+	groups := groupsOf(t, deadletter.MaxGroups+more, func(i int) deadletter.Letter { return numbered(i, word(i)) }, deadletter.Filter{})
+	if len(groups) != deadletter.MaxGroups+1 || !groups[0].Rest || groups[0].Count != more {
+		t.Errorf("%d groups, the first %+v", len(groups), groups[0])
+	}
+}
+
+// A million letters are grouped in the memory of a small machine.
+func TestManyLettersAreGroupedInLittleMemorySoak(t *testing.T) {
+	count, bound := 50_000, uint64(60<<20)
+	if os.Getenv("ONCEWARD_SOAK") != "" {
+		count, bound = 1_000_000, 300<<20
+	}
+	var peak uint64
+	reported := 0
+	look := func(read int) {
+		reported = read
+		if read%(16<<10) < 256 {
+			var m runtime.MemStats
+			runtime.ReadMemStats(&m)
+			peak = max(peak, m.HeapAlloc)
+		}
+	}
+	groups := groupsOf(t, count, func(i int) deadletter.Letter { return numbered(i, fmt.Sprintf("card %d refused", i)) }, deadletter.Filter{Progress: look})
+	if len(groups) != 1 || groups[0].Count != count {
+		t.Fatalf("groups %+v", groups)
+	}
+	if reported < count-1000 {
+		t.Errorf("told of %d letters read, of %d", reported, count)
+	}
+	if peak > bound {
+		t.Errorf("%d MiB for %d letters", peak>>20, count)
+	}
+	t.Logf("%d letters, peak heap %d MiB", count, peak>>20)
+}
