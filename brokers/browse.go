@@ -9,19 +9,25 @@ import (
 // Browser is a [Broker] that can also show what a topic holds, to people and
 // to replays.
 type Browser interface {
-	// Browse yields what topic, a Kafka topic or a JetStream subject, holds at
-	// the moment of the call: within a partition in order of the offsets, and
-	// partition after partition. It joins no group, commits nothing and leaves
-	// nothing at the broker. The lanes of its deliveries have Topic, Partition
-	// and Source; Backlog is how many messages of the partition were there to be
-	// read. Deliveries are not settled, and need not be.
+	// Browse yields what topic holds at the moment when the iteration begins:
+	// within a partition in order of the offsets, and partition after partition.
+	// On JetStream topic is a subject, which may have wildcards, or the name of a
+	// stream, which goes first. What is deleted meanwhile may be left out.
+	//
+	// It joins no group, commits nothing and leaves nothing at the broker. Each
+	// partition has one lane, of which Topic (the stream's name on JetStream),
+	// Partition, Source and Backlog are set: the same Source as the lanes of a
+	// consumer, and about how many messages were there to be read. Deliveries are
+	// not settled, cannot be, and stay valid.
 	//
 	// It blocks while messages come from the broker, and reads no more of them
-	// than some megabytes ahead of the caller, who may stop early.
+	// than some megabytes ahead of the caller, who may stop early and may take as
+	// long as he likes. Iterating again begins anew. It may be called
+	// concurrently.
 	//
-	// Errors, yielded once, last: [ErrNoDestination] and [ErrUnauthorized]
-	// wrapped with the topic; a [*StartError]; ctx.Err(); an error of the
-	// connection that did not heal within half a minute.
+	// Errors, yielded once, last, and with a nil delivery: [ErrNoDestination] and
+	// [ErrUnauthorized] wrapped with the topic; a [*StartError]; ctx.Err(); an
+	// error of the connection that did not heal within half a minute.
 	Browse(ctx context.Context, topic string, from From) iter.Seq2[*Delivery, error]
 
 	// Inspect describes topics or, on JetStream, the streams that hold them, as
@@ -35,17 +41,21 @@ type From struct {
 	// Since leaves out what the broker stored before.
 	Since time.Time
 	// Offsets, where not nil, are the first ones wanted of each partition
-	// (JetStream: 0); partitions that it does not name are left out. An offset
-	// below the log's start begins there.
+	// (JetStream: 0); partitions that it does not name are left out, and those
+	// that are not there ignored. An offset below the log's start begins there.
+	// With Since, the later of both counts.
 	Offsets map[int32]int64
 }
 
 // TopicInfo is how a topic is set up. A limit that is not set is 0.
 type TopicInfo struct {
-	Topic      string
-	Missing    bool // all else is zero then
-	Identity   string
-	Partitions int32
+	Topic   string
+	Missing bool // all else is zero then
+	// Hidden says that the rights of the connection do not allow to see all of
+	// it: what is zero then is not known.
+	Hidden     bool
+	Identity   string // the Source of its lanes
+	Partitions int32  // 1 on JetStream
 	Replicas   int32
 	// InSync is how many replicas confirm a publish (min.insync.replicas); on
 	// JetStream the majority.

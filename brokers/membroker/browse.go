@@ -19,7 +19,7 @@ const healing = 30 * time.Second
 func (b *Broker) Browse(ctx context.Context, name string, from brokers.From) iter.Seq2[*brokers.Delivery, error] {
 	return func(yield func(*brokers.Delivery, error) bool) {
 		if err := b.browse(ctx, name, from, yield); err != nil {
-			yield(nil, fmt.Errorf("browse topic %q: %w", name, err))
+			yield(nil, fmt.Errorf("browse topic %.80q: %w", name, err))
 		}
 	}
 }
