@@ -41,7 +41,10 @@ type Letter struct {
 	Noted  time.Time // by the store's clock
 	Moved  time.Time
 
-	Token  string // random replay token, set by a replay; the only thing that a header may present
+	// Token is random and set by a replay: the only thing that a header may
+	// present. That of a copy which has died is kept, so that a repeat of it is
+	// known, and gives no right any more: no job holds the letter then.
+	Token  string
 	Job    string // replay job that holds it
 	Answer State  // of a resolved letter: what its copy was answered with; Absent where no copy was
 	Who    string
@@ -99,7 +102,7 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 	switch {
 	case l.State == LetterNone:
 		l = *o
-		l.Key, l.Noted = op.Key, now
+		l.Key, l.Noted, l.Token = op.Key, now, ""
 	case l.awaits(o.Token):
 		l.Run = max(l.Run, 1) + 1
 	default:
@@ -109,7 +112,7 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 	if l.Run >= heldFrom {
 		l.State = LetterHeld
 	}
-	l.Token, l.Job, l.Answer, l.Who, l.Why = "", "", Absent, "", ""
+	l.Job, l.Answer, l.Who, l.Why = "", Absent, "", ""
 	return l
 }
 
@@ -146,7 +149,7 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 
 // awaits says that token is that of a copy which is not answered yet.
 func (l *Letter) awaits(token string) bool {
-	return token != "" && token == l.Token && (l.State == LetterOpen || l.State == LetterSent)
+	return token != "" && token == l.Token && l.Job != "" && (l.State == LetterOpen || l.State == LetterSent)
 }
 
 func (l *Letter) heldByOther(job string) bool {
@@ -154,8 +157,8 @@ func (l *Letter) heldByOther(job string) bool {
 }
 
 // Holds says that a claim of key that bears token is not too old because of
-// this letter: the token of a letter that is open or sent, and of this key or,
-// where it was written without a usable one, of this consumer.
+// this letter: the token of a letter that a job holds, open or sent, and of this
+// key or, where it was written without a usable one, of this consumer.
 func (l *Letter) Holds(token string, key Key) bool {
 	return l.awaits(token) && (l.Key == key || l.Key == Key{Consumer: key.Consumer})
 }

@@ -266,7 +266,7 @@ func (w *world) claim(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKind 
 // holds says that a letter of the key, or of no key, holds the claim's token.
 func (w *world) holds(op *dedup.Op) bool {
 	for _, l := range w.notes {
-		if op.ReplayToken != "" && l.token == op.ReplayToken && (l.state == dedup.LetterOpen || l.state == dedup.LetterSent) &&
+		if op.ReplayToken != "" && l.token == op.ReplayToken && l.job != "" && (l.state == dedup.LetterOpen || l.state == dedup.LetterSent) &&
 			(l.key == op.Key || l.key == dedup.Key{Consumer: op.Key.Consumer}) {
 			return true
 		}

@@ -185,12 +185,12 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 
 // died makes a letter open, or held from the third time on.
 func (n *note) died() {
-	n.state, n.job, n.token, n.answer = dedup.LetterOpen, "", "", dedup.Absent
+	n.state, n.job, n.answer = dedup.LetterOpen, "", dedup.Absent
 	if n.run > 2 {
 		n.state = dedup.LetterHeld
 	}
 }
 
 func (n *note) waitsFor(token string) bool {
-	return token != "" && n.token == token && (n.state == dedup.LetterOpen || n.state == dedup.LetterSent)
+	return token != "" && n.token == token && n.job != "" && (n.state == dedup.LetterOpen || n.state == dedup.LetterSent)
 }

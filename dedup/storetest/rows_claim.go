@@ -230,9 +230,9 @@ var claimRows = []check{
 
 		keyless := dedup.Key{Consumer: s.consumer}
 		s.note("letter-keyless", held{key: keyless}, func(l *dedup.Letter) { l.Reason = "decode" })
-		s.move("letter-keyless", keyless, dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Token = "fixed" })
+		s.move("letter-keyless", keyless, dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Token, l.Job = "fixed", "job-1" })
 		s.claim("found since", dedup.Acquired, old("fixed"))
-		s.move("letter-keyless", keyless, dedup.LetterSent, dedup.LetterResolved, dedup.Done)
+		s.move("letter-keyless", keyless, dedup.LetterSent, dedup.LetterResolved, dedup.Done, func(l *dedup.Letter) { l.Job = "job-1" })
 		s.claim("once more", dedup.TooOld, old("fixed"))
 	}},
 }

@@ -177,7 +177,8 @@ var letterRows = []check{
 			for range 2 {
 				note("secret")
 			}
-			if l := s.letter("letter-1"); l.State != want || l.Run != uint32(round+2) || l.Token != "" || l.Job != "" || l.Reason != "decode" {
+			s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, func(l *dedup.Letter) { l.Token = "secret" })
+			if l := s.letter("letter-1"); l.State != want || l.Run != uint32(round+2) || l.Token != "secret" || l.Job != "" || l.Reason != "decode" {
 				s.Errorf("round %d: letter %+v, want %s", round, l, want)
 			}
 		}
