@@ -72,12 +72,12 @@ func list(t *testing.T) map[string]*listed {
 // clients are the libraries that speak to a broker or a store. Each may be
 // linked only where it is named here, and by programs.
 var clients = map[string][]string{
-	"github.com/segmentio/kafka-go":      {"brokers/kafkabroker"},
+	"github.com/segmentio/kafka-go":      {"brokers/kafkabroker", "cmd/onceward"},
 	"github.com/twmb/franz-go":           nil,
-	"github.com/nats-io/nats.go":         {"brokers/natsbroker", "dedup/natsstore"},
+	"github.com/nats-io/nats.go":         {"brokers/natsbroker", "dedup/natsstore", "cmd/onceward"},
 	"github.com/nats-io/nats-server":     nil,
-	"go.etcd.io/bbolt":                   {"dedup/boltstore", "examples"}, // they write rows of their own
-	"github.com/redis/go-redis":          {"dedup/redisstore"},
+	"go.etcd.io/bbolt":                   {"dedup/boltstore", "cmd/onceward", "examples"}, // they write rows of their own
+	"github.com/redis/go-redis":          {"dedup/redisstore", "cmd/onceward"},
 	"github.com/jackc/pgx":               {"dedup/pgstore"},
 	"github.com/prometheus":              nil,
 	"go.opentelemetry.io":                nil,
