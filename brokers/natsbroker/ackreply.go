@@ -9,7 +9,9 @@ import (
 type coordinates struct {
 	sequence  int64 // in the stream
 	delivered uint64
+	consumed  uint64 // in the consumer, where a gap is a message that was lost
 	stored    time.Time
+	pending   uint64 // what the consumer has to deliver after it
 }
 
 // parseReply reads "$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.
@@ -31,7 +33,7 @@ func parseReply(reply string) (coordinates, bool) {
 	for range skip {
 		_, rest, _ = strings.Cut(rest, ".")
 	}
-	var n [4]uint64 // delivered, sequence, consumer sequence, stored
+	var n [5]uint64 // delivered, sequence, consumer sequence, stored, pending
 	for i := range n {
 		var token string
 		token, rest, _ = strings.Cut(rest, ".")
@@ -39,7 +41,9 @@ func parseReply(reply string) (coordinates, bool) {
 			return coordinates{}, false
 		}
 	}
-	return coordinates{sequence: int64(n[1]), delivered: n[0], stored: time.Unix(0, int64(n[3])).UTC()}, true
+	return coordinates{
+		sequence: int64(n[1]), delivered: n[0], consumed: n[2], stored: time.Unix(0, int64(n[3])).UTC(), pending: n[4],
+	}, true
 }
 
 // number is strconv.ParseUint for up to 18 digits, without its error.

@@ -71,7 +71,10 @@ type denial struct {
 	err     error
 }
 
-var _ brokers.Broker = (*Broker)(nil)
+var (
+	_ brokers.Broker  = (*Broker)(nil)
+	_ brokers.Browser = (*Broker)(nil)
+)
 
 // outstanding is how many publishes may wait for their PubAck. A server that
 // syncs each write answers some thousands a second; more would only wait.

@@ -35,6 +35,16 @@
 //
 //	$JS.API.INFO  $JS.API.STREAM.CREATE.KV_onceward
 //
+// Who looks at letters with [Broker.Browse] needs to publish to
+//
+//	$JS.API.STREAM.INFO.ORDERS_DLQ  $JS.API.CONSUMER.CREATE.ORDERS_DLQ.>
+//	$JS.API.CONSUMER.MSG.NEXT.ORDERS_DLQ.*  $JS.API.CONSUMER.DELETE.ORDERS_DLQ.*
+//
+// or, slower, to $JS.API.STREAM.MSG.GET.ORDERS_DLQ in place of the last three; to
+// that one also for a work queue such as the retry stream, and to say a time to
+// begin at. Subjects that do not begin with the name of their stream need
+// $JS.API.STREAM.NAMES.
+//
 // Connect asks $JS.API.INFO too: a user that may not is let in all the same, and
 // the server logs a violation.
 //
@@ -73,7 +83,8 @@
 // under the same name, ends the source with a [*brokers.StartError].
 //
 // Memory: at most Prefetch messages, and about Unfinished.Bytes, wait to be
-// received for each stream and each retry stream.
+// received for each stream and each retry stream. A browse reads 2 MiB ahead, or a
+// message.
 //
 // Positions: [brokers.Floor] is the durable's ack floor, which all its processes
 // share. Lane.Source is the stream's name and time of creation.

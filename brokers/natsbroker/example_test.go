@@ -99,3 +99,49 @@ func ExampleBroker_Open() {
 	// Output:
 	// open stream "ORDERS": it does not exist: nats: API error: code=404 err_code=10059 description=stream not found (set Create, or: nats stream add ORDERS --subjects='ORDERS.>' --storage=file --retention=limits --discard=old --replicas=1 --defaults)
 }
+
+// The letters of a consumer, the first page of them.
+func ExampleBroker_Browse() {
+	url, stop, err := embedded()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer stop()
+	ctx := context.Background()
+	js, err := natsbroker.Connect(ctx, natsbroker.Config{URL: url, Create: true})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer js.Close()
+	source, err := js.Open(ctx, brokers.Spec{
+		Consumer: "billing", Topics: []string{"ORDERS"}, StartFrom: brokers.Start{Kind: brokers.StartEarliest},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer source.Close(ctx)
+	to := js.Destinations("billing", "ORDERS")
+	for _, value := range []string{"first", "second", "third"} {
+		if err := js.Publish(ctx, []brokers.Outgoing{{Topic: to.DeadLetter, Key: []byte("c-1"), Value: []byte(value)}})[0]; err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	n := 0
+	for d, err := range js.Browse(ctx, to.DeadLetter, brokers.From{}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%d of %d: %s %s\n", d.Offset, d.Lane.Backlog, d.Key, d.Value)
+		if n++; n == 2 {
+			break
+		}
+	}
+	// Output:
+	// 1 of 3: c-1 first
+	// 2 of 3: c-1 second
+}

@@ -151,9 +151,14 @@ func (s *source) lane(topic string, stream jetstream.Stream, consumer jetstream.
 	l.learn(info)
 	l.held.init()
 	l.Topic, l.Retry = topic, retry
-	l.Source = of.Config.Name + "@" + of.Created.UTC().Format(time.RFC3339Nano)
+	l.Source = identity(of)
 	l.Backlog = int64(info.NumPending) + int64(info.NumAckPending)
 	return l
+}
+
+// identity names what a stream's sequences count in.
+func identity(of *jetstream.StreamInfo) string {
+	return of.Config.Name + "@" + of.Created.UTC().Format(time.RFC3339Nano)
 }
 
 // learn takes over what the durable allows in one request, which may be edited

@@ -3,11 +3,13 @@ package natsbroker
 import (
 	"context"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
 )
@@ -96,5 +98,64 @@ func TestEachOfManyPublishesHasItsOwnResult(t *testing.T) {
 	}
 	if n := len(b.slots); n != 0 {
 		t.Errorf("%d publishes are still counted", n)
+	}
+}
+
+// What a message was once told to the server with is data when it is sent
+// again: it neither deduplicates nor wipes nor is refused nor expires, also
+// where the stream allows all of that.
+func TestHeadersOfAMessageAreNoOrdersWhenItIsSentAgain(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	js := operator(t, url)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
+		Name: "ORDERS_RETRY", Subjects: []string{"ORDERS_RETRY.>"}, Retention: jetstream.WorkQueuePolicy, AllowRollup: true, AllowMsgTTL: true,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b := connect(t, Config{URL: url, Create: true})
+	s := openSource(t, b, specOf("ORDERS"))
+	old := []brokers.Header{
+		{Key: "Nats-Expected-Last-Msg-Id", Value: []byte("never")}, {Key: "Nats-Expected-Last-Sequence", Value: []byte("99")},
+		{Key: "Nats-Expected-Last-Subject-Sequence", Value: []byte("98")}, {Key: "Nats-Expected-Stream", Value: []byte("OTHER")},
+		{Key: "Nats-Msg-Id", Value: []byte("job-1")}, {Key: "Nats-Rollup", Value: []byte("all")}, {Key: "Nats-TTL", Value: []byte("1s")},
+		{Key: "nats-rollup", Value: []byte("sub")}, {Key: "x", Value: []byte("1")},
+	}
+	publish := func(id, value string) {
+		t.Helper()
+		if err := b.Publish(t.Context(), []brokers.Outgoing{{Topic: "ORDERS_RETRY.billing", Value: []byte(value), Headers: old, ID: id}})[0]; err != nil {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+	publish("job-1", "first")
+	publish("job-2", "second")
+	publish("", "third")
+	publish("job-2", "again") // of the same job: it is stored already
+	stream, err := js.Stream(t.Context(), "ORDERS_RETRY")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := stream.CachedInfo().State.Msgs; n != 3 {
+		t.Errorf("%d are stored, want 3", n)
+	}
+	for sequence := range uint64(3) {
+		m, err := stream.GetMsg(t.Context(), sequence+1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name := range m.Header {
+			if strings.EqualFold(name[:min(5, len(name))], "nats-") && name != nats.MsgIdHdr {
+				t.Errorf("%s is sent as %s", m.Data, name)
+			}
+		}
+	}
+	var got []string
+	for _, d := range receive(t, s, 3) {
+		got = append(got, string(d.Value))
+		if !reflect.DeepEqual(d.Headers, old) {
+			t.Errorf("%s has the headers %q", d.Value, d.Headers)
+		}
+	}
+	if strings.Join(got, " ") != "first second third" {
+		t.Errorf("received %v", got)
 	}
 }
