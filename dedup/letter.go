@@ -81,7 +81,8 @@ type LetterOp struct {
 //     open or sent, no other job takes, sends or resolves. sent → resolved by
 //     whoever presents the letter's token or job is the answer to a copy, which
 //     may come before the copy is noted: an open letter is resolved by it too.
-//   - SendNoted makes an open or held letter sent.
+//   - SendNoted makes a letter sent that is open or held, for the job that holds
+//     it: where the copy has died before it was noted, none does.
 //
 // The letter comes first: where it is refused, the record is left alone too.
 func StepLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKind) {
@@ -122,6 +123,9 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		from, to = l.State, LetterSent
 		if l.State == LetterSent && l.Job == o.Job {
 			return l, Done
+		}
+		if l.Job != o.Job {
+			return l, Refused
 		}
 	}
 	answer := from == LetterSent && to == LetterResolved && (l.awaits(o.Token) || o.Job != "" && o.Job == l.Job)

@@ -149,6 +149,8 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		return dedup.Done
 	case op.Kind == dedup.SendNoted && n.state == dedup.LetterSent && n.job == l.Job:
 		return dedup.Done
+	case op.Kind == dedup.SendNoted && n.job != l.Job:
+		return dedup.Refused
 	case op.Kind == dedup.SendNoted:
 		from, to = n.state, dedup.LetterSent
 	}

@@ -177,6 +177,9 @@ var letterRows = []check{
 			for range 2 {
 				note("secret")
 			}
+			s.want("send noted after the copy has died", s.do(dedup.Op{Kind: dedup.SendNoted, Key: c.key, Letter: &dedup.LetterOp{
+				Letter: dedup.Letter{ID: "letter-1", Job: "job-1"},
+			}}), dedup.Refused)
 			s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, func(l *dedup.Letter) { l.Token = "secret" })
 			if l := s.letter("letter-1"); l.State != want || l.Run != uint32(round+2) || l.Token != "secret" || l.Job != "" || l.Reason != "decode" {
 				s.Errorf("round %d: letter %+v, want %s", round, l, want)
@@ -198,6 +201,7 @@ var letterRows = []check{
 		c := s.claim("k", dedup.Acquired)
 		s.end(c, dedup.Terminal, dedup.Failed)
 		s.note("letter-1", c)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
 		s.operate(dedup.Reopen, c.key, dedup.Done)
 		sent := dedup.Op{Kind: dedup.SendNoted, Key: c.key, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "letter-1", Job: "job-1"}}}
 		for range 2 {
