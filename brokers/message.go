@@ -25,8 +25,8 @@ type Lane struct {
 	// consumer's own retry topic or stream.
 	Retry bool
 	// Source identifies what the offsets count in, and changes when the topic
-	// or stream is deleted and made again: the name joined with the topic id
-	// or the stream's creation time. Positions of different Sources are never
+	// or stream is deleted and made again: the name, "@", and the topic id or
+	// the stream's creation time. Positions of different Sources are never
 	// compared.
 	Source string
 	// Mark is the text that an earlier owner left beside the position with

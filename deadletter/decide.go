@@ -50,7 +50,7 @@ func Decide(e *Entry, r *dedup.Record, t Terms) Decision {
 	}
 	d := byRecord(e, r, t)
 	if d.Action == Refuse && d.Approvable && t.Approved {
-		d.Action, d.Why = approved(r), "approved, though "+d.Why
+		return Decision{Action: approved(r), Why: "approved, though " + d.Why}
 	}
 	return d
 }

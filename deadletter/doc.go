@@ -1,5 +1,6 @@
 // Package deadletter is the dead letter: a message that will not be handled,
-// with what an operator must know to decide about it.
+// with what an operator must know to decide about it, and the replay that sends
+// letters back.
 //
 // # Usage
 //
@@ -9,9 +10,30 @@
 // examples of Decode make one of a Kafka and of a JetStream message. The latter
 // has an envelope, which natsbroker.Delivery opens.
 //
-// There is no tool yet that sends letters back or decides what is in doubt. The
-// examples "Resend" and "Decide" do both with the store and the broker alone,
-// while the consumer is stopped where its store is a local file.
+// A [Queue] is the letters of one consumer: it lists and groups them, plans what
+// is to be done about each, applies the plan, and says what came of it. The
+// command onceward does all of that from a shell.
+//
+// # Replay
+//
+// A message whose operation is dead does not run when it is published again: its
+// record answers. So a replay opens the record for a further run, and the copy
+// that it sends bears a token which the store holds for that letter. What is
+// done about a letter is decided from the record of its operation, see [Decide],
+// once, by the plan; what has changed since is left alone.
+//
+// Progress is in the store and nowhere else: in the record that is reopened, and
+// in the note of the letter. A letter is
+//
+//	open        confirmed at the dead-letter topic
+//	sent        a copy is confirmed, and nobody has answered it yet
+//	resolved    its copy was answered, or nothing was left to be done
+//	discarded   by a person
+//	held        its third run has failed: a person must look before it is sent
+//	gone        its topic's retention has removed it
+//
+// A copy that fails again is another incident, with a letter of its own, unless
+// it has no usable key: then it is the same letter, open once more.
 //
 // # The message
 //

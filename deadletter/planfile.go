@@ -10,6 +10,8 @@ import (
 	"hash"
 	"io"
 	"iter"
+
+	"github.com/onceward/onceward/dedup"
 )
 
 // item is one line of a plan.
@@ -44,6 +46,34 @@ type origin struct {
 	Source    string `json:"source"`
 	Partition int32  `json:"partition"`
 	Offset    int64  `json:"offset"`
+}
+
+// is says that r is still what the plan saw.
+func (s *seen) is(r *dedup.Record) bool {
+	return s.State == r.State.String() && s.Run == r.Run && s.Fence == r.Fence
+}
+
+// state is the state by its name; a name that is none gives one that nothing has.
+func (s *seen) state() dedup.State {
+	for state := dedup.Absent; state <= dedup.Tombstone; state++ {
+		if state.String() == s.State {
+			return state
+		}
+	}
+	return dedup.Tombstone + 1
+}
+
+// is says that n is still what the plan saw.
+func (s *noteSeen) is(n *dedup.Letter) bool {
+	return s.State == n.State.String() && s.Run == n.Run
+}
+
+// key is the item's key; zero without one.
+func (it *item) key(consumer string) dedup.Key {
+	if it.Key == "" {
+		return dedup.Key{}
+	}
+	return dedup.Key{Consumer: consumer, Scope: it.Scope, ID: it.Key}
 }
 
 // PlanFile is a plan that was read.

@@ -19,6 +19,10 @@ type Ticket struct {
 	Count int    // how often the message has been sent back, this copy included
 }
 
+// TokenHeader bears the token. Whoever shows a copy on its way to somebody who
+// must not act for it leaves the value out.
+const TokenHeader = hReplayToken
+
 const (
 	maxID     = 128
 	maxTicket = 2*maxName + 16 // bytes of one of its headers: text in quotes may be twice as long

@@ -78,7 +78,7 @@ func (b *Broker) addTopic(name string, partitions int) *topic {
 		return t
 	}
 	b.made++
-	t := &topic{name: name, source: fmt.Sprintf("%s#%d", name, b.made)}
+	t := &topic{name: name, source: fmt.Sprintf("%s@%d", name, b.made)}
 	for i := range partitions {
 		t.parts = append(t.parts, &partition{topic: t, id: int32(i)})
 	}

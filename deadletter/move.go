@@ -1,0 +1,57 @@
+package deadletter
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// Move gives a letter another state, for a person: open (of one that is held,
+// or that a job has taken and will not send), resolved or discarded, with who
+// and why.
+//
+// Errors: [ErrNotFound]; [ErrRefused] where its state does not allow it, such as
+// discarding a letter whose operation is not finished; those of the store.
+func (q *Queue) Move(ctx context.Context, id string, to dedup.LetterState, who, why string) error {
+	notes, _, err := q.know(ctx, []string{id}, nil)
+	if err != nil {
+		return err
+	}
+	n := &notes[0]
+	if n.State == dedup.LetterNone || n.Key.Consumer != q.Consumer {
+		return fmt.Errorf("%w: the store has no note of letter %q of consumer %q", ErrNotFound, id, q.Consumer)
+	}
+	done, err := q.move(ctx, n, to, dedup.Letter{ID: id, Who: who, Why: why})
+	if err == nil && !done {
+		err = fmt.Errorf("%w: letter %q is %s%s and cannot become %s", ErrRefused, id, n.State, heldBy(n), to)
+	}
+	return err
+}
+
+func heldBy(n *dedup.Letter) string {
+	if n.Job == "" {
+		return ""
+	}
+	return ", held by job " + n.Job + ","
+}
+
+// move is one step of a letter as it was seen.
+func (q *Queue) move(ctx context.Context, n *dedup.Letter, to dedup.LetterState, l dedup.Letter) (done bool, err error) {
+	answers, err := q.apply(ctx, dedup.Op{
+		Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{Letter: l, From: n.State, To: to},
+	})
+	if err != nil {
+		return false, err
+	}
+	return answers[0].Kind == dedup.Done, answers[0].Err
+}
+
+// apply is Store.Apply with an answer for each operation.
+func (q *Queue) apply(ctx context.Context, ops ...dedup.Op) ([]dedup.Answer, error) {
+	answers, err := q.Store.Apply(ctx, ops)
+	if err == nil && len(answers) != len(ops) {
+		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(ops))
+	}
+	return answers, err
+}

@@ -1,0 +1,676 @@
+package deadletter_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+)
+
+func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(func(o order) error {
+			switch {
+			case strings.HasPrefix(o.ID, "gone"):
+				return terminal(o)
+			case strings.HasPrefix(o.ID, "flaky"):
+				return errors.New("no connection")
+			}
+			return nil
+		})
+		d.produce(`{"order_id":"good-1"}`, `{"order_id":"gone-1"}`, `{"order_id":"flaky-1"}`, `v2 {"order_id":"new-1"}`, `{"no":"id"}`,
+			`{"order_id":"good-1","cents":5}`)
+		d.digest()
+		if n := len(d.letters(deadletter.Filter{})); n != 5 {
+			t.Fatalf("%d letters are open", n)
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{Who: "ann", Why: "customers entered"})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Reopen: 2, deadletter.Send: 2, deadletter.Refuse: 1})
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 4, deadletter.DidRefuse: 1})
+		want(t, "outcome before", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Waiting: 4, deadletter.Refused: 1})
+		d.digest()
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 3, deadletter.FailedAgain: 1, deadletter.Refused: 1})
+		d.once("good-1", "gone-1", "flaky-1", "new-1")
+		for _, e := range d.letters(deadletter.Filter{}) {
+			if r := e.Letter.Reason; r != deadletter.ReasonKey && r != deadletter.ReasonConflict {
+				t.Errorf("letter %s of %v is still %s", e.Letter.ID, e.Letter.Key, e.State())
+			}
+		}
+	})
+}
+
+func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`, `v2 {"order_id":"c"}`)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		for range 2 {
+			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
+		}
+		if n := len(d.broker.Messages("orders.billing.retry")); n != 3 {
+			t.Errorf("%d copies were published", n)
+		}
+		d.digest()
+		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
+		d.digest()
+		d.once("a", "b", "c")
+	})
+}
+
+func TestTwoOperatorsAtOnceSendEachLetterOnceAndTheSecondIsTold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		d.mend(nil)
+		first, second := d.plan(deadletter.Selection{Who: "ann"}), d.plan(deadletter.Selection{Who: "bob"})
+		want(t, "first", d.apply(first, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
+		want(t, "second", d.apply(second, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidChange: 2})
+		third := d.plan(deadletter.Selection{Who: "cid"})
+		want(t, "third", third.Counts, map[deadletter.Action]int{deadletter.Skip: 2})
+		d.digest()
+		d.once("a", "b")
+		want(t, "what became of the second", d.outcomes(second), map[deadletter.Outcome]int{deadletter.NotSent: 2})
+	})
+}
+
+// A plan is frozen: what fails again while it is applied does not join it.
+func TestWhatFailsAgainDoesNotJoinTheJob(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		for range 3 {
+			d.apply(f, deadletter.ApplyConfig{})
+			d.digest()
+		}
+		if d.runs["a"] != 2 {
+			t.Errorf("the handler ran %d times", d.runs["a"])
+		}
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.FailedAgain: 1})
+	})
+}
+
+func TestALetterWhoseThirdRunFailedIsHeldUntilItIsApproved(t *testing.T) {
+	for name, payload := range map[string]string{"with a key": `{"order_id":"a"}`, "without a key": `{"no":"id"}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				d.mendHandlerOnly(terminal)
+				d.produce(payload)
+				d.digest()
+				sent := 0
+				for range 4 {
+					f := d.plan(deadletter.Selection{})
+					sent += d.apply(f, deadletter.ApplyConfig{})[deadletter.DidSend]
+					d.digest()
+				}
+				held := d.letters(deadletter.Filter{})
+				if sent != 2 || len(held) != 1 || held[0].State() != dedup.LetterHeld {
+					t.Fatalf("sent %d times, letters %+v", sent, held)
+				}
+				if h := held[0].Letter.Headers; len(h) != 1 || h[0].Key != "traceparent" {
+					t.Errorf("the original's headers have become %+v", h)
+				}
+				id := held[0].Letter.ID
+				if err := d.q.Move(t.Context(), id, dedup.LetterOpen, "ann", "seen"); err != nil {
+					t.Fatal(err)
+				}
+				f := d.plan(deadletter.Selection{})
+				want(t, "approved", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+				d.digest()
+				want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Held: 1})
+			})
+		})
+	}
+}
+
+func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		d.broker.FailPublish("orders.billing.retry", errors.New("no connection"))
+		if _, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{}); err == nil {
+			t.Fatal("nothing was published, and nobody is told")
+		}
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.once("a")
+		d.broker.FailPublish("orders.billing.retry", nil)
+		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		if n := len(d.broker.Messages("orders.billing.retry")); n != 0 {
+			t.Errorf("%d copies were sent of what had succeeded", n)
+		}
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1})
+		if open := d.letters(deadletter.Filter{}); len(open) != 0 {
+			t.Errorf("open: %+v", open)
+		}
+	})
+}
+
+func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"sent"}`, `{"order_id":"discarded"}`, `{"order_id":"resolved"}`, `{"order_id":"left"}`)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		for _, e := range d.letters(deadletter.Filter{}) {
+			var err error
+			switch e.Letter.Key.ID {
+			case "sent":
+				d.apply(d.plan(deadletter.Selection{Filter: deadletter.Filter{Key: "sent"}}), deadletter.ApplyConfig{})
+			case "discarded":
+				err = d.q.Move(t.Context(), e.Letter.ID, dedup.LetterDiscarded, "ann", "a test order")
+			case "resolved":
+				err = d.q.Move(t.Context(), e.Letter.ID, dedup.LetterResolved, "ann", "done by hand")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		}
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidChange: 3, deadletter.DidSend: 1})
+		d.digest()
+		d.once("sent", "left")
+		if d.runs["discarded"] != 1 || d.runs["resolved"] != 1 {
+			t.Errorf("runs %v", d.runs)
+		}
+		want(t, "a new plan", d.plan(deadletter.Selection{}).Counts, map[deadletter.Action]int{})
+	})
+}
+
+func TestLettersThatRetentionHasRemovedAreGoneAndOthersGoOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 20 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		d.broker.DropBelow(d.q.Topic, 0, 3)
+		got := d.apply(f, deadletter.ApplyConfig{})
+		want(t, "applied", got, map[deadletter.Did]int{deadletter.DidMiss: 3, deadletter.DidSend: 17})
+		d.digest()
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Gone: 3, deadletter.Succeeded: 17})
+	})
+}
+
+func TestAPointerLetterSendsTheMessageThatItPointsTo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		large := `{"order_id":"large","note":"` + strings.Repeat("x", 1<<20-200) + `"}`
+		d.produce(large, `{"order_id":"other"}`)
+		d.digest()
+		e := d.letters(deadletter.Filter{Key: "large"})
+		if len(e) != 1 || !e[0].Letter.Pointer {
+			t.Fatalf("letters %+v", e)
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		d.apply(f, deadletter.ApplyConfig{})
+		for _, m := range d.broker.Messages("orders.billing.retry") {
+			if string(m.Key) == "large" && string(m.Value) != large {
+				t.Errorf("the copy has %d bytes", len(m.Value))
+			}
+		}
+	})
+}
+
+func TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, to := range []deadletter.Target{deadletter.ToRetry, deadletter.ToSource} {
+			d := newDesk(t)
+			d.mendHandlerOnly(terminal)
+			partition := int32(1)
+			original := brokers.Outgoing{
+				Partition: &partition, Value: []byte("\xff{not text"),
+				Headers: []brokers.Header{
+					{Key: "a", Value: []byte{0, 0xff}}, {Key: "a", Value: nil}, {Key: "a", Value: []byte{}},
+					{Key: "Nats-Msg-Id", Value: []byte("1")}, {Key: "nats-rollup", Value: []byte("all")}, {Key: "DL-forged", Value: []byte("1")},
+				},
+			}
+			d.broker.Produce("orders", original)
+			d.digest()
+			d.apply(d.plan(deadletter.Selection{To: to}), deadletter.ApplyConfig{})
+			topic := map[deadletter.Target]string{deadletter.ToRetry: "orders.billing.retry", deadletter.ToSource: "orders"}[to]
+			all := d.broker.Messages(topic)
+			last := all[len(all)-1]
+			var own []string
+			kept := slices.DeleteFunc(slices.Clone(last.Headers), func(h brokers.Header) bool {
+				if deadletter.IsOwnHeader(h.Key) {
+					own = append(own, h.Key)
+				}
+				return deadletter.IsOwnHeader(h.Key)
+			})
+			if !bytes.Equal(last.Value, original.Value) || last.Key != nil || fmt.Sprintf("%#v", kept) != fmt.Sprintf("%#v", original.Headers[:3]) {
+				t.Errorf("to %s: %+v", to, last)
+			}
+			if slices.Sort(own); !slices.Equal(own, []string{"dl-id", "dl-replay-count", "dl-replay-job", "dl-replay-token"}) {
+				t.Errorf("to %s: own headers %v", to, own)
+			}
+			if to == deadletter.ToSource && last.Partition != 1 {
+				t.Errorf("it went to partition %d", last.Partition)
+			}
+		}
+	})
+}
+
+func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(func(o order) error {
+			if o.ID == "a" {
+				return errors.New("tried for long") // and dies behind those after it
+			}
+			return terminal(o)
+		})
+		for _, id := range []string{"a", "b", "c"} {
+			d.broker.Produce("orders", brokers.Outgoing{Key: []byte("customer-1"), Value: []byte(`{"order_id":"` + id + `"}`)})
+		}
+		d.digest()
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		var order []byte
+		for _, m := range d.broker.Messages("orders.billing.retry") {
+			order = append(order, m.Value[len(`{"order_id":"`)])
+		}
+		if string(order) != "abc" {
+			t.Errorf("sent in the order %s", order)
+		}
+	})
+}
+
+func TestACanaryThatFailsStopsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 30 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		stop := d.consume()
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 5})
+		var stopped *deadletter.StoppedError
+		if !errors.As(err, &stopped) || r.Counts[deadletter.DidSend] != 5 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		d.mend(nil)
+		if r, err = d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 5}); err != nil || r.Counts[deadletter.DidSend] != 30 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		for i := range 30 {
+			d.once(fmt.Sprintf("o-%d", i))
+		}
+	})
+}
+
+func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		r, err := d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 1, CanaryWait: time.Minute})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 1 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestTooManyFailuresStopAnApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 400 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		defer d.consume()()
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{MaxFailureRatio: 0.2, Rate: 20})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] > 100 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestARateIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 101 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		began := time.Now()
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Rate: 5})
+		if took := time.Since(began); took < 20*time.Second || took > 21*time.Second {
+			t.Errorf("101 copies at 5 a second took %v", took)
+		}
+	})
+}
+
+func TestADryRunChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		before := d.store.Info().Sequence
+		want(t, "would be", d.apply(f, deadletter.ApplyConfig{DryRun: true, Canary: 1}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		if n := len(d.broker.Messages("orders.billing.retry")); n != 0 || d.store.Info().Sequence != before {
+			t.Errorf("%d copies, store %d → %d", n, before, d.store.Info().Sequence)
+		}
+	})
+}
+
+func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		var text bytes.Buffer
+		if _, err := d.q.Plan(t.Context(), deadletter.Selection{}, &text); err != nil {
+			t.Fatal(err)
+		}
+		whole := text.String()
+		for name, wrong := range map[string]string{
+			"empty":      "",
+			"garbage":    "garbage\n",
+			"cut":        whole[:len(whole)-5],
+			"a line off": whole[:strings.LastIndexByte(strings.TrimSpace(whole), '\n')+1],
+			"changed":    strings.Replace(whole, `"action":"reopen"`, `"action":"send"`, 1),
+			"newer":      strings.Replace(whole, `"onceward_plan":1`, `"onceward_plan":2`, 1),
+		} {
+			if _, err := deadletter.ReadPlan(strings.NewReader(wrong)); err == nil {
+				t.Errorf("%s: it is read", name)
+			}
+		}
+		f, err := deadletter.ReadPlan(strings.NewReader(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []deadletter.Queue{
+			{Topic: d.q.Topic, Consumer: "shipping", Broker: d.broker, Store: d.store},
+			{Topic: "other.billing.dlq", Consumer: "billing", Broker: d.broker, Store: d.store},
+			{Topic: d.q.Topic, Consumer: "billing", Broker: d.broker, Store: newDesk(t).store},
+		} {
+			if _, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{}); !errors.Is(err, deadletter.ErrRefused) {
+				t.Errorf("%+v: %v", q, err)
+			}
+		}
+	})
+}
+
+func TestAnExpiredPlanEndsWhatItBeganAndBeginsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{ExpiresIn: time.Hour})
+		w := wary{Store: d.store, Broker: d.broker, left: 1} // dies when it has taken the first
+		q := w.queue(d.q)
+		if _, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{Rate: 4}); !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{Rate: 4}), map[deadletter.Did]int{deadletter.DidSend: 1, deadletter.DidSkip: 1})
+		d.digest()
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1, deadletter.NotSent: 1})
+	})
+}
+
+func TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.produce(`{"order_id":"a"}`) // corrected, and sent again by its sender
+		d.digest()
+		d.once("a")
+		time.Sleep(15 * 24 * time.Hour)
+		d.digest()
+		if r, _ := d.store.Lookup(t.Context(), []dedup.Key{{Consumer: "billing", Scope: "order.create", ID: "a"}}); r[0].State != dedup.Absent {
+			t.Fatalf("not swept: %+v", r[0])
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
+
+func TestAKeyedOpenLetterKeepsItsRecordFromTheSweeper(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		time.Sleep(60 * 24 * time.Hour)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Reopen: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
+
+func TestADiscardedLetterLeavesListsAndPlansAndTheSameBytesOpenANewOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		id := d.letters(deadletter.Filter{})[0].Letter.ID
+		if err := d.q.Move(t.Context(), id, dedup.LetterDiscarded, "ann", "a test"); err != nil {
+			t.Fatal(err)
+		}
+		d.digest()
+		if open := d.letters(deadletter.Filter{}); len(open) != 0 || d.plan(deadletter.Selection{}).Letters != 0 {
+			t.Errorf("still there: %+v", open)
+		}
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		if open := d.letters(deadletter.Filter{}); len(open) != 1 || open[0].Letter.ID == id {
+			t.Errorf("open: %+v", open)
+		}
+	})
+}
+
+func TestAnAcceptedExpiredLetterRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		time.Sleep(30 * 24 * time.Hour)
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{AcceptExpired: "the customer asks for it"})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1})
+	})
+}
+
+func TestLettersOfAnotherConsumerAreAnError(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		q := deadletter.Queue{Topic: d.q.Topic, Consumer: "shipping", Broker: d.broker, Store: d.store}
+		var text bytes.Buffer
+		if _, err := q.Plan(t.Context(), deadletter.Selection{}, &text); !errors.As(err, new(*deadletter.ForeignError)) {
+			t.Error(err)
+		}
+		if owner, err := q.Owner(t.Context()); owner != "billing" || err != nil {
+			t.Errorf("%q, %v", owner, err)
+		}
+	})
+}
+
+// mendHandlerOnly leaves the decoder broken.
+func (d *desk) mendHandlerOnly(do func(order) error) {
+	d.mend(do)
+	d.broken = true
+}
+
+var errDied = errors.New("died")
+
+// wary ends everything after so many writes: the last of them takes effect,
+// unless it is before.
+type wary struct {
+	deadletter.Store
+	deadletter.Broker
+	left   int
+	before bool
+	dead   bool
+}
+
+func (w *wary) queue(of *deadletter.Queue) *deadletter.Queue {
+	return &deadletter.Queue{Topic: of.Topic, Consumer: of.Consumer, Broker: w, Store: w}
+}
+
+// step says whether the process dies before or after this write.
+func (w *wary) step() (before, after bool) {
+	w.left--
+	w.dead = w.dead || w.left <= 0
+	return w.dead && (w.before || w.left < 0), w.dead
+}
+
+func (w *wary) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error) {
+	before, after := w.step()
+	if before {
+		return nil, errDied
+	}
+	a, err := w.Store.Apply(ctx, ops)
+	if after {
+		return nil, errDied
+	}
+	return a, err
+}
+
+func (w *wary) Publish(ctx context.Context, messages []brokers.Outgoing) []error {
+	before, after := w.step()
+	var errs []error
+	if !before {
+		errs = w.Broker.Publish(ctx, messages)
+	}
+	if before || after {
+		errs = slices.Repeat([]error{errDied}, len(messages))
+	}
+	return errs
+}
+
+// Killed after, or before, any write of an application and continued, each
+// letter has one outcome and each effect happens once.
+func TestAnApplicationThatDiesAtAnyStepIsContinued(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		for steps := 1; ; steps++ {
+			died := false
+			for _, before := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					d := newDesk(t)
+					d.mendHandlerOnly(terminal)
+					for i := range 12 {
+						d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i), fmt.Sprintf(`v2 {"order_id":"new-%d"}`, i))
+					}
+					d.digest()
+					d.mend(nil)
+					f := d.plan(deadletter.Selection{})
+					if running {
+						defer d.consume()()
+					}
+					w := wary{Store: d.store, Broker: d.broker, left: steps, before: before}
+					_, err := w.queue(d.q).Apply(t.Context(), f, deadletter.ApplyConfig{Rate: 40})
+					died = died || err != nil
+					if err != nil && !errors.Is(err, errDied) {
+						t.Fatal(err)
+					}
+					if steps%2 == 0 {
+						time.Sleep(time.Minute) // what was sent is answered before it goes on
+					}
+					want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 24})
+					if !running {
+						d.digest()
+					} else {
+						time.Sleep(time.Minute)
+					}
+					want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 24})
+					for i := range 12 {
+						d.once(fmt.Sprintf("o-%d", i), fmt.Sprintf("new-%d", i))
+					}
+					if open := d.letters(deadletter.Filter{}); len(open) != 0 {
+						t.Errorf("%d letters are open", len(open))
+					}
+				})
+			}
+			if !died {
+				break
+			}
+		}
+	}
+}
+
+func TestWhatSucceededWronglyRunsAgainFromItsSource(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mend(nil)
+		d.produce(`{"order_id":"early"}`)
+		d.digest()
+		wrongFrom := time.Now()
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		var text bytes.Buffer
+		plan, err := d.q.PlanRerun(t.Context(), deadletter.Rerun{Scope: "order.create", From: wrongFrom, Until: time.Now(), Who: "ann", Why: "wrong price"}, &text)
+		if err != nil || plan.Letters != 2 {
+			t.Fatalf("%+v, %v", plan, err)
+		}
+		f, err := deadletter.ReadPlan(bytes.NewReader(text.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
+			d.digest()
+		}
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 2})
+		if d.runs["early"] != 1 || d.runs["a"] != 2 || d.runs["b"] != 2 {
+			t.Errorf("runs %v", d.runs)
+		}
+	})
+}

@@ -1,0 +1,204 @@
+package deadletter_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"maps"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/membroker"
+	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/dedup/memstore"
+)
+
+// order is a message of the tests.
+type order struct {
+	ID    string `json:"order_id"`
+	Cents int    `json:"cents,omitempty"`
+}
+
+// desk is a consumer, its broker and its store, and the queue of its letters.
+type desk struct {
+	t      *testing.T
+	broker *membroker.Broker
+	store  dedup.Store
+	q      *deadletter.Queue
+
+	mu      sync.Mutex
+	effects map[string]int // by order
+	runs    map[string]int
+	do      func(order) error // nil: succeed
+	broken  bool              // the decoder cannot read version 2
+}
+
+func newDesk(t *testing.T) *desk {
+	t.Helper()
+	d := &desk{
+		t: t, broker: membroker.New(membroker.Config{Topics: map[string]int{"orders": 2}}), store: memstore.New(),
+		effects: map[string]int{}, runs: map[string]int{}, broken: true,
+	}
+	d.q = &deadletter.Queue{
+		Topic: d.broker.Destinations("billing", "orders").DeadLetter, Consumer: "billing", Broker: d.broker, Store: d.store,
+	}
+	return d
+}
+
+func (d *desk) produce(payloads ...string) {
+	for _, p := range payloads {
+		var o order
+		_ = json.Unmarshal([]byte(p), &o) // what is no order has no key
+		m := brokers.Outgoing{Value: []byte(p), Headers: []brokers.Header{{Key: "traceparent", Value: []byte("00-1-2-01")}, {Key: "Nats-Msg-Id", Value: []byte("old")}}}
+		if o.ID != "" {
+			m.Key = []byte(o.ID)
+		}
+		d.broker.Produce("orders", m)
+	}
+}
+
+// handle books an order, as do allows.
+func (d *desk) handle(_ context.Context, m *consumer.Delivery) (consumer.Result, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.runs[m.Key.ID]++
+	if d.do != nil {
+		if err := d.do(*m.Decoded.(*order)); err != nil {
+			return nil, err
+		}
+	}
+	d.effects[m.Key.ID]++
+	return nil, nil
+}
+
+func (d *desk) decode(value []byte) (any, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.broken && bytes.HasPrefix(value, []byte("v2 ")) {
+		return nil, errors.New("version 2 is not known")
+	}
+	o := new(order)
+	return o, json.Unmarshal(bytes.TrimPrefix(value, []byte("v2 ")), o)
+}
+
+// mend lets handler and decoder succeed from now on, or says how they fail.
+func (d *desk) mend(do func(order) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.do, d.broken = do, false
+}
+
+// consume runs the consumer until stop is called.
+func (d *desk) consume() (stop func()) {
+	d.t.Helper()
+	c, err := consumer.New(consumer.Config{
+		Name: "billing", Broker: d.broker, Topics: []string{"orders"}, StartFrom: consumer.Earliest, Store: d.store,
+		Logger: slog.New(slog.DiscardHandler),
+	}, consumer.Route{
+		Scope:  "order.create",
+		Decode: func(m *consumer.Delivery) (any, error) { return d.decode(m.Value) },
+		ID: consumer.Extract{Rule: "order_id", From: func(m *consumer.Delivery) (string, error) {
+			return m.Decoded.(*order).ID, nil
+		}},
+		Retry: consumer.Retry{MaxFailures: 3},
+		Run:   d.handle,
+	})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	return func() {
+		cancel()
+		if err := <-ended; err != nil {
+			d.t.Error(err)
+		}
+	}
+}
+
+// digest lets the consumer work on what there is.
+func (d *desk) digest() {
+	stop := d.consume()
+	time.Sleep(time.Minute) // of fake time
+	stop()
+}
+
+// plan makes a plan of what sel means.
+func (d *desk) plan(sel deadletter.Selection) *deadletter.PlanFile {
+	d.t.Helper()
+	var text bytes.Buffer
+	if _, err := d.q.Plan(d.t.Context(), sel, &text); err != nil {
+		d.t.Fatal(err)
+	}
+	f, err := deadletter.ReadPlan(bytes.NewReader(text.Bytes()))
+	if err != nil {
+		d.t.Fatalf("%v\n%s", err, text.Bytes())
+	}
+	return f
+}
+
+func (d *desk) apply(f *deadletter.PlanFile, c deadletter.ApplyConfig) map[deadletter.Did]int {
+	d.t.Helper()
+	r, err := d.q.Apply(d.t.Context(), f, c)
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	if r.Letters != f.Letters {
+		d.t.Errorf("%d letters were looked at, the plan has %d", r.Letters, f.Letters)
+	}
+	return r.Counts
+}
+
+func (d *desk) outcomes(f *deadletter.PlanFile) map[deadletter.Outcome]int {
+	d.t.Helper()
+	counts := map[deadletter.Outcome]int{}
+	for e, err := range d.q.Outcome(d.t.Context(), f) {
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		counts[e.Outcome]++
+	}
+	return counts
+}
+
+// letters are those of the queue that f means.
+func (d *desk) letters(f deadletter.Filter) []deadletter.Entry {
+	d.t.Helper()
+	var all []deadletter.Entry
+	for e, err := range d.q.Letters(d.t.Context(), f) {
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		all = append(all, e)
+	}
+	return all
+}
+
+// want compares counts.
+func want[K comparable](t *testing.T, what string, got, want map[K]int) {
+	t.Helper()
+	if !maps.Equal(got, want) {
+		t.Errorf("%s: %v, want %v", what, got, want)
+	}
+}
+
+// once says that each of these orders was booked, and once.
+func (d *desk) once(ids ...string) {
+	d.t.Helper()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, id := range ids {
+		if d.effects[id] != 1 {
+			d.t.Errorf("order %s was booked %d times", id, d.effects[id])
+		}
+	}
+}
+
+func terminal(order) error { return consumer.Terminal(errors.New("no such customer")) }

@@ -1,0 +1,312 @@
+package deadletter
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/dedup"
+)
+
+// If the process dies after ...
+//
+//	take and reopen, before publish   the letter is held by the job and the record waits for its copy,
+//	                                  or for a repeat of the original; the job goes on with it
+//	publish, before noted             the copy is sent once more, with the same token; the record
+//	                                  answers the second
+//	noted                             it is not sent again
+//
+// An answer to the copy may come before it is noted: the letter is resolved
+// then, and the note is refused.
+
+// send takes the letters, opens their records, and publishes their copies.
+func (a *application) send(ctx context.Context, works []*work) error {
+	if err := a.q.noteAll(ctx, works); err != nil {
+		return err
+	}
+	taken, err := a.take(ctx, works)
+	if err != nil {
+		return err
+	}
+	// Of one ordering key only one copy is on its way at once: a publish that
+	// fails and is repeated must not be overtaken.
+	orders := map[uint64]struct{}{}
+	var batch []*work
+	for _, w := range taken {
+		order := orderOf(&w.e.Letter)
+		if _, behind := orders[order]; behind && order != 0 {
+			if err := a.publish(ctx, batch); err != nil {
+				return err
+			}
+			batch = batch[:0]
+			clear(orders)
+		}
+		orders[order] = struct{}{}
+		batch = append(batch, w)
+	}
+	return a.publish(ctx, batch)
+}
+
+// noteAll makes notes of letters that the store has none of: those that others
+// have written, and those that it has forgotten.
+func (q *Queue) noteAll(ctx context.Context, works []*work) error {
+	var ops []dedup.Op
+	var noted []*work
+	var ids []string
+	for _, w := range works {
+		if w.it.ID == "" || w.e.Note.State != dedup.LetterNone {
+			continue
+		}
+		l := &w.e.Letter
+		note := dedup.Letter{
+			ID: l.ID, Reason: string(l.Reason), Run: max(l.Run, 1), Opened: w.r.Opened, Time: l.Source.Time,
+			Source: dedup.Position{Source: l.Source.Identity, Partition: l.Source.Partition, Offset: l.Source.Offset},
+		}
+		noted, ids = append(noted, w), append(ids, l.ID)
+		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.key(), Letter: &dedup.LetterOp{Letter: note}})
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	if _, err := q.apply(ctx, ops...); err != nil {
+		return err
+	}
+	notes, _, err := q.know(ctx, ids, nil)
+	for i := range notes {
+		noted[i].e.Note = notes[i]
+	}
+	return err
+}
+
+// take makes the letters this job's and opens their records.
+func (a *application) take(ctx context.Context, works []*work) ([]*work, error) {
+	var ops []dedup.Op
+	for _, w := range works {
+		if w.token = w.e.Note.Token; w.it.ID != "" && w.e.Note.Job != a.f.Job {
+			w.token = newToken()
+			w.ops++
+			ops = append(ops, dedup.Op{Kind: dedup.MoveLetter, Key: w.e.Note.Key, Letter: &dedup.LetterOp{
+				Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why},
+				From:   w.e.Note.State, To: dedup.LetterOpen,
+			}})
+		}
+		if w.reopen {
+			w.ops++
+			ops = append(ops, a.reopening(w))
+		}
+	}
+	if len(ops) == 0 {
+		return works, nil
+	}
+	answers, err := a.q.apply(ctx, ops...)
+	if err != nil {
+		return nil, err
+	}
+	taken := works[:0]
+	for _, w := range works {
+		own := answers[:w.ops]
+		answers = answers[w.ops:]
+		got, err := refusal(own)
+		switch {
+		case err != nil:
+			a.did(w.it, DidFail, err.Error())
+		case got == dedup.Done || got == dedup.Continued:
+			taken = append(taken, w)
+			continue
+		default:
+			a.did(w.it, DidChange, "somebody else was faster")
+		}
+		if err := a.release(ctx, w, own); err != nil {
+			return nil, err
+		}
+	}
+	return taken, nil
+}
+
+// refusal is the answer by which not all was done, or Done.
+func refusal(answers []dedup.Answer) (kind dedup.AnswerKind, err error) {
+	kind = dedup.Done
+	for i := range answers {
+		if k := answers[i].Kind; k != dedup.Done && k != dedup.Continued {
+			kind, err = k, errors.Join(err, answers[i].Err)
+		}
+	}
+	return kind, err
+}
+
+// release gives a letter back whose record could not be opened.
+func (a *application) release(ctx context.Context, w *work, answers []dedup.Answer) error {
+	if w.it.ID == "" || len(answers) != 2 || answers[0].Kind != dedup.Done {
+		return nil
+	}
+	n := dedup.Letter{ID: w.it.ID, Key: w.e.Note.Key, State: dedup.LetterOpen}
+	_, err := a.q.move(ctx, &n, dedup.LetterOpen, dedup.Letter{ID: w.it.ID, Who: a.f.Who, Why: "its record has moved on"})
+	return err
+}
+
+// reopening opens the record of a letter for a further run.
+func (a *application) reopening(w *work) dedup.Op {
+	it := w.it
+	fp := w.e.Letter.Fingerprint
+	if fp.Rule == 0 {
+		fp = w.r.Fingerprint
+	}
+	o := &dedup.OperatorOp{
+		Seen: dedup.Seen{State: it.Record.state(), Run: it.Record.Run, Fence: it.Record.Fence}, Expires: a.f.Expires,
+		Who: a.f.Who, Why: a.f.Why, Job: a.f.Job, Letter: it.ID, LetterRun: it.Record.Run, Fingerprint: fp,
+	}
+	if it.From != nil {
+		o.Send = dedup.Position{Source: it.From.Source, Partition: it.From.Partition, Offset: it.From.Offset}
+	}
+	return dedup.Op{Kind: dedup.Reopen, Key: it.key(a.q.Consumer), Operator: o}
+}
+
+func newToken() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // never fails
+	return hex.EncodeToString(b[:])
+}
+
+// publish sends copies and notes those that are confirmed.
+func (a *application) publish(ctx context.Context, works []*work) error {
+	if len(works) == 0 {
+		return nil
+	}
+	if err := a.pace(ctx, len(works)); err != nil {
+		return err
+	}
+	messages := make([]brokers.Outgoing, len(works))
+	for i, w := range works {
+		messages[i] = a.outgoing(w)
+	}
+	errs := a.confirmed(ctx, messages)
+	var ops []dedup.Op
+	var sent []*work
+	var stop error
+	for i, w := range works {
+		if err := errs[i]; err != nil {
+			a.did(w.it, DidFail, err.Error())
+			if !errors.Is(err, brokers.ErrTooLarge) {
+				stop = err // nothing of this message: none would arrive
+			}
+			continue
+		}
+		sent = append(sent, w)
+		ops = append(ops, dedup.Op{Kind: dedup.SendNoted, Key: w.noteKey(), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: w.it.ID, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why}}})
+	}
+	if len(ops) > 0 {
+		answers, err := a.q.apply(ctx, ops...)
+		if err != nil {
+			return err
+		}
+		for i, w := range sent {
+			if err := answers[i].Err; err != nil {
+				return fmt.Errorf("note that letter %q was sent: %w", w.it.ID, err)
+			}
+			a.copies++
+			a.did(w.it, DidSend, "")
+		}
+	}
+	return stop
+}
+
+// publishTries is how often a publish whose outcome is unknown is repeated
+// before the application ends: with the same id, so that a broker which knows
+// ids stores it once.
+const publishTries = 4
+
+// confirmed publishes messages until the outcome of each is known.
+func (a *application) confirmed(ctx context.Context, messages []brokers.Outgoing) []error {
+	errs := a.q.Broker.Publish(ctx, messages)
+	for try := 1; try < publishTries && len(errs) == len(messages); try++ {
+		var again []brokers.Outgoing
+		var at []int
+		for i, err := range errs {
+			if errors.Is(err, brokers.ErrUnknownOutcome) && ctx.Err() == nil {
+				again, at = append(again, messages[i]), append(at, i)
+			}
+		}
+		if len(again) == 0 {
+			break
+		}
+		for i, err := range a.q.Broker.Publish(ctx, again) {
+			errs[at[i]] = err
+		}
+	}
+	if len(errs) != len(messages) {
+		err := fmt.Errorf("broker gave %d results for %d messages", len(errs), len(messages))
+		errs = make([]error, len(messages))
+		for i := range errs {
+			errs[i] = err
+		}
+	}
+	return errs
+}
+
+// pace waits until n further copies keep to the rate.
+func (a *application) pace(ctx context.Context, n int) error {
+	if a.c.Rate <= 0 {
+		return nil
+	}
+	due := a.started.Add(time.Duration(float64(a.copies+n-1) / a.c.Rate * float64(time.Second)))
+	return pause(ctx, time.Until(due))
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// outgoing is the copy of a letter's message: the original, byte for byte, but
+// for the headers by which it would command the broker, and those of a copy.
+func (a *application) outgoing(w *work) brokers.Outgoing {
+	l := &w.e.Letter
+	m := brokers.Outgoing{Key: l.BrokerKey, Value: l.Value, Subject: l.Source.Subject, Headers: resendable(l.Headers)}
+	if w.it.ID != "" {
+		m.ID = a.f.Job + "-" + w.it.ID
+		m.Headers = append(m.Headers, Ticket{ID: w.it.ID, Token: w.token, Job: a.f.Job, Count: l.ReplayCount + 1}.Headers()...)
+	} else {
+		m.ID = fmt.Sprintf("%s-%x", a.f.Job, keyHash(w.it.Scope, w.it.Key))
+	}
+	switch {
+	case a.f.To == ToRetry:
+		m.Topic = a.q.Broker.Destinations(a.q.Consumer, l.Source.Topic).Retry
+	case l.Source.JetStream:
+		m.Topic = l.Source.Subject
+	default:
+		m.Topic = l.Source.Topic
+		if l.BrokerKey == nil && w.partitions > l.Source.Partition {
+			m.Partition = &l.Source.Partition // nothing else tells where it belongs
+		}
+	}
+	return m
+}
+
+// resendable are a message's headers without those that a NATS server takes as
+// commands: the id of the first publish would make a copy within two minutes a
+// silent nothing, a rollup would wipe the stream.
+//
+// Source: the names are those of nats-server's headers, which all begin so.
+func resendable(headers []brokers.Header) []brokers.Header {
+	kept := make([]brokers.Header, 0, len(headers)+len(ticketNames))
+	for _, h := range headers {
+		if !IsOwnHeader(h.Key) && (len(h.Key) < 5 || !strings.EqualFold(h.Key[:5], "nats-")) {
+			kept = append(kept, h)
+		}
+	}
+	return kept
+}
