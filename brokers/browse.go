@@ -38,7 +38,8 @@ type Browser interface {
 
 // From says where to begin to browse. The zero value is everything.
 type From struct {
-	// Since leaves out what the broker stored before.
+	// Since leaves out what the broker stored before; on Kafka what lies before
+	// the first message of the partition that has this time or a later one.
 	Since time.Time
 	// Offsets, where not nil, are the first ones wanted of each partition
 	// (JetStream: 0); partitions that it does not name are left out, and those

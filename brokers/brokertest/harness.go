@@ -34,6 +34,9 @@ type Harness struct {
 	// Stored is all that a destination (a name that Publish takes) holds, in
 	// the order of each partition, with nothing of the adapter's left.
 	Stored func(t *testing.T, destination string) []brokers.Outgoing
+	// DropBelow deletes what partition 0 of a topic holds below an offset, as
+	// retention does.
+	DropBelow func(t *testing.T, topic string, offset int64)
 	// LoseConfirmation makes the next publish over this connection be stored
 	// and its confirmation lost, until the function it returns is called.
 	LoseConfirmation func(t *testing.T, b brokers.Broker, destination string) (heal func())
@@ -108,6 +111,17 @@ func Run(t *testing.T, h Harness) {
 		{"AnErrorOfAssignedEndsTheSource", assignedError},
 		{"MembersShareTheWork", members},
 		{"ARevokedLaneIsDrained", revoked},
+		{"ABrowseShowsEveryMessageInOrder", browseOrder},
+		{"ABrowseShowsWhatWasProduced", browseBytes},
+		{"ABrowseShowsWhatWasPublished", browsePublished},
+		{"ABrowseBeginsWhereItIsTold", browseFrom},
+		{"ABrowseMayBeStoppedEarly", browseStops},
+		{"ABrowseEndsAlthoughMessagesCome", browseEnds},
+		{"AMissingTopicIsNamedToWhoBrowses", browseMissing},
+		{"ABrowseAndAConsumerDoNotMeet", browseBeside},
+		{"AnEmptyTopicShowsNothing", browseEmpty},
+		{"ABrowseBeginsWhereTheTopicDoes", browseTrimmed},
+		{"InspectDescribesEachTopic", inspect},
 	} {
 		t.Run(c.name, func(t *testing.T) { c.test(t, &world{h: &h}) })
 	}

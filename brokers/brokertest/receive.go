@@ -39,17 +39,17 @@ func everyMessageOnce(t *testing.T, w *world) {
 	r.nothing(t, 100*time.Millisecond)
 }
 
-func asProduced(t *testing.T, w *world) {
-	topic := w.h.NewTopic(t, 1)
-	before := time.Now().Add(-time.Minute)
-	messages := []brokers.Outgoing{
+// samples are messages of partition 0 that a producer may send, and whether the
+// broker keeps their keys.
+func (w *world) samples(t *testing.T) (messages []brokers.Outgoing, keys bool) {
+	t.Helper()
+	messages = []brokers.Outgoing{
 		{Value: []byte("plain")},
 		{Value: []byte("headers"), Headers: []brokers.Header{{Key: "a", Value: []byte("1")}, {Key: "b", Value: []byte("")}, {Key: "b", Value: []byte("é")}}},
 		{Value: []byte{}},
 		{Value: []byte{0, 0xff, '\r', '\n'}},
 	}
-	_, noKeys := w.h.Lacks[Keys]
-	if !w.lacks(t, Keys) {
+	if keys = !w.lacks(t, Keys); keys {
 		messages = append(messages,
 			brokers.Outgoing{Key: []byte("k\xff"), Value: nil}, brokers.Outgoing{Key: []byte{}, Value: []byte{}})
 	}
@@ -62,11 +62,18 @@ func asProduced(t *testing.T, w *world) {
 	for i := range messages {
 		messages[i].Partition = &one
 	}
+	return messages, keys
+}
+
+func asProduced(t *testing.T, w *world) {
+	topic := w.h.NewTopic(t, 1)
+	before := time.Now().Add(-time.Minute)
+	messages, keys := w.samples(t)
 	w.h.Produce(t, topic, messages...)
 	_, r := w.start(t, topic)
 	for i, d := range r.receive(t, len(messages)) {
 		m := messages[i]
-		if !reflect.DeepEqual(d.Value, m.Value) || !reflect.DeepEqual(d.Headers, m.Headers) || !noKeys && !reflect.DeepEqual(d.Key, m.Key) {
+		if !reflect.DeepEqual(d.Value, m.Value) || !reflect.DeepEqual(d.Headers, m.Headers) || keys && !reflect.DeepEqual(d.Key, m.Key) {
 			t.Errorf("%d: got key %q value %#v headers %q,\nwant %q %#v %q", i, d.Key, d.Value, d.Headers, m.Key, m.Value, m.Headers)
 		}
 		if d.Time.Before(before) || d.Time.After(time.Now().Add(time.Minute)) {

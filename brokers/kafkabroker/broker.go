@@ -14,14 +14,17 @@ import (
 // connecting bounds Connect where its context does not.
 const connecting = 10 * time.Second
 
-// broker is a connection to one cluster.
+// Broker is a connection to one cluster. Make it with [Connect].
+type Broker interface {
+	brokers.Broker
+	brokers.Browser
+}
+
 type broker struct {
 	cfg       Config
 	cluster   *cluster.Cluster
 	publisher *publisher
 }
-
-var _ brokers.Broker = (*broker)(nil)
 
 // Connect reaches a Kafka cluster, of version 2.4 or newer.
 //
@@ -31,7 +34,7 @@ var _ brokers.Broker = (*broker)(nil)
 // Errors: a [*brokers.StartError] for a wrong configuration, refused
 // credentials, a certificate that is not trusted, or a peer that is not Kafka;
 // any other error is transient. None contains a secret.
-func Connect(ctx context.Context, cfg Config) (brokers.Broker, error) {
+func Connect(ctx context.Context, cfg Config) (Broker, error) {
 	cfg, err := cfg.complete()
 	if err != nil {
 		return nil, err

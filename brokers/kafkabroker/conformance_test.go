@@ -51,6 +51,7 @@ func harness(t *testing.T, addrs []string, session time.Duration) brokertest.Har
 		DeleteTopic: o.deleteTopic,
 		Produce:     o.produce,
 		Stored:      o.stored,
+		DropBelow:   o.deleteBelow,
 		LoseConfirmation: func(_ *testing.T, b brokers.Broker, _ string) func() {
 			mu.Lock()
 			defer mu.Unlock()
@@ -70,6 +71,7 @@ func harness(t *testing.T, addrs []string, session time.Duration) brokertest.Har
 
 // line is the way to a cluster for one connection of the adapter.
 type line struct {
+	via   func(ctx context.Context, network, address string) (net.Conn, error) // nil: the machine's network
 	dead  atomic.Bool
 	lossy atomic.Bool // answers to Produce do not arrive
 
@@ -81,7 +83,11 @@ func (l *line) dial(ctx context.Context, network, address string) (net.Conn, err
 	if l.dead.Load() {
 		return nil, net.ErrClosed
 	}
-	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	dial := l.via
+	if dial == nil {
+		dial = new(net.Dialer).DialContext
+	}
+	c, err := dial(ctx, network, address)
 	if err != nil {
 		return nil, err
 	}

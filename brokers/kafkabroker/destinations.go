@@ -42,7 +42,10 @@ type remark struct {
 type settings struct {
 	maxBytes  int64
 	retention time.Duration // -1: for ever
+	kept      int64         // bytes of a partition, -1: all
+	inSync    int64
 	compacted bool
+	deleted   bool // at the limits of retention and kept
 }
 
 // prepare checks the destinations of topics that exist, and makes missing ones
@@ -212,7 +215,7 @@ func (b *broker) describe(ctx context.Context, topics []string) (map[string]sett
 	for _, t := range topics {
 		req.Resources = append(req.Resources, describeconfigs.RequestResource{
 			ResourceType: topicResource, ResourceName: t,
-			ConfigNames: []string{"max.message.bytes", "retention.ms", "cleanup.policy"},
+			ConfigNames: []string{"max.message.bytes", "retention.ms", "retention.bytes", "cleanup.policy", "min.insync.replicas"},
 		})
 	}
 	res, err := b.cluster.Any(ctx, req)
@@ -226,7 +229,7 @@ func (b *broker) describe(ctx context.Context, topics []string) (map[string]sett
 			notes = append(notes, remark{"topic " + r.ResourceName + " configuration", fmt.Errorf("cannot be checked: %w", kafka.Error(r.ErrorCode))})
 			continue
 		}
-		s := settings{retention: -1}
+		s := settings{retention: -1, kept: -1, deleted: true}
 		for _, e := range r.ConfigEntries {
 			n, _ := strconv.ParseInt(e.ConfigValue, 10, 64)
 			switch e.ConfigName {
@@ -236,8 +239,13 @@ func (b *broker) describe(ctx context.Context, topics []string) (map[string]sett
 				if n >= 0 && n < int64(1<<62/time.Millisecond) {
 					s.retention = time.Duration(n) * time.Millisecond
 				}
+			case "retention.bytes":
+				s.kept = n
+			case "min.insync.replicas":
+				s.inSync = n
 			case "cleanup.policy":
 				s.compacted = strings.Contains(e.ConfigValue, "compact")
+				s.deleted = strings.Contains(e.ConfigValue, "delete")
 			}
 		}
 		found[r.ResourceName] = s

@@ -8,6 +8,10 @@
 // messages that wait for long to TOPIC.CONSUMER.retry, which the same group
 // reads. Config.Create makes those two where they are missing.
 //
+// Who looks at letters with [Broker] needs the rights to read and to describe
+// their topic, and none of a group; for the limits that Inspect tells that of
+// DescribeConfigs.
+//
 // # Guarantees
 //
 // Of a partition exactly the committed records are handed out, in order: no
@@ -31,7 +35,8 @@
 //
 // Memory: about 32 MiB are read ahead in all partitions together, at least
 // 64 KiB in each; a delivery that is kept keeps at most 128 KiB with it. A
-// deferred one costs some 40 bytes, and is read again when it is due.
+// deferred one costs some 40 bytes, and is read again when it is due. A browse
+// reads 1 MiB ahead, or a batch.
 //
 // # Concurrency
 //

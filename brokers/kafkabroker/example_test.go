@@ -67,3 +67,42 @@ func ExampleCommittedBy() {
 	fmt.Println(start)
 	// Output: position of billing-old
 }
+
+// The letters of a consumer, the first page of them.
+func ExampleBroker_Browse() {
+	cluster, err := kfake.NewCluster(kfake.SeedTopics(1, "orders.billing.dlq"))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer cluster.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	broker, err := kafkabroker.Connect(ctx, kafkabroker.Config{Brokers: cluster.ListenAddrs()})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer broker.Close()
+	letters := broker.Destinations("billing", "orders").DeadLetter
+	for _, value := range []string{"first", "second", "third"} {
+		if err := broker.Publish(ctx, []brokers.Outgoing{{Topic: letters, Key: []byte("c-1"), Value: []byte(value)}})[0]; err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	n := 0
+	for d, err := range broker.Browse(ctx, letters, brokers.From{}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%d of %d: %s %s\n", d.Offset, d.Lane.Backlog, d.Key, d.Value)
+		if n++; n == 2 {
+			break
+		}
+	}
+	// Output:
+	// 0 of 3: c-1 first
+	// 1 of 3: c-1 second
+}

@@ -18,10 +18,21 @@ const (
 	latest   = -1
 )
 
+// Whose latest offset is asked for.
+const (
+	uncommitted int8 = 0 // the high watermark
+	committed   int8 = 1 // the last stable offset: what follows is not decided yet
+)
+
 // listOffsets asks the leaders for the first offset at or after a time in ms,
 // earliest or latest; -1 stands for none. What could not be found out is left
 // out, and the error says why for one of those.
 func listOffsets(ctx context.Context, c *cluster.Cluster, topics map[string]cluster.Topic, ps []coop.Partition, at int64) (map[coop.Partition]int64, error) {
+	return offsetsFor(ctx, c, topics, ps, at, uncommitted)
+}
+
+// offsetsFor is listOffsets for one kind of readers.
+func offsetsFor(ctx context.Context, c *cluster.Cluster, topics map[string]cluster.Topic, ps []coop.Partition, at int64, isolation int8) (map[coop.Partition]int64, error) {
 	var fault error
 	byLeader := map[int32]map[string][]listoffsets.RequestPartition{}
 	for _, p := range ps {
@@ -38,7 +49,7 @@ func listOffsets(ctx context.Context, c *cluster.Cluster, topics map[string]clus
 	}
 	found := map[coop.Partition]int64{}
 	for leader, byTopic := range byLeader {
-		req := &listoffsets.Request{ReplicaID: -1}
+		req := &listoffsets.Request{ReplicaID: -1, IsolationLevel: isolation}
 		for t, ps := range byTopic {
 			req.Topics = append(req.Topics, listoffsets.RequestTopic{Topic: t, Partitions: ps})
 		}

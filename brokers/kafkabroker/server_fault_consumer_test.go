@@ -22,6 +22,7 @@ const refused = 50
 // letters must be kept while no broker takes them.
 type clerk struct {
 	t      *testing.T
+	c      *consumer.Consumer
 	letter string // the topic
 	stop   context.CancelFunc
 	ended  chan error
@@ -57,7 +58,7 @@ func newClerk(t *testing.T, cfg kafkabroker.Config, topic string) *clerk {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	k.stop = cancel
+	k.c, k.stop = c, cancel
 	go func() { k.ended <- c.Run(ctx) }()
 	t.Cleanup(func() {
 		cancel()
@@ -70,6 +71,17 @@ func newClerk(t *testing.T, cfg kafkabroker.Config, topic string) *clerk {
 // each that was refused has a letter, under one id.
 func (k *clerk) finish(o *other, stored map[int64]int32) {
 	k.t.Helper()
+	defer func() {
+		if k.t.Failed() {
+			k.t.Logf("the consumer says %+v", k.c.Status())
+			select {
+			case err := <-k.ended:
+				k.ended <- err
+				k.t.Logf("the consumer has ended: %v", err)
+			default:
+			}
+		}
+	}()
 	open := func() (n int) {
 		k.mu.Lock()
 		defer k.mu.Unlock()

@@ -55,6 +55,7 @@ func sameRecords(t *testing.T, o *other, topic string) {
 		}
 	}
 	r.none(500 * time.Millisecond)
+	sameBrowse(t, o, topic, want)
 	// At the end nothing is left, markers and emptied batches included.
 	fs, err := r.Floors(t.Context())
 	if err != nil {

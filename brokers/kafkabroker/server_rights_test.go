@@ -105,3 +105,33 @@ func TestWithoutTheRightToWriteALetterIsParkedUntilItIsGranted(t *testing.T) {
 		t.Errorf("error at the start: %v", err)
 	}
 }
+
+func TestWithoutTheRightToReadABrowseSaysSo(t *testing.T) {
+	o := newOther(t, server(t))
+	user := os.Getenv("KAFKA_USER")
+	b := connect(t, secured(t)).(kafkabroker.Broker)
+	for name, right := range map[string]kmsg.ACLOperation{"read": kmsg.ACLOperationRead, "see": kmsg.ACLOperationDescribe, "settings": kmsg.ACLOperationDescribeConfigs} {
+		t.Run(name, func(t *testing.T) {
+			topic := o.newTopic(t, 2)
+			o.produce(t, topic, outgoing("m", 0, 3)...)
+			if all, err := shown(b.Browse(t.Context(), topic, brokers.From{})); err != nil || len(all) != 3 {
+				t.Fatalf("before: %v, %v", all, err)
+			}
+			o.deny(t, user, topic, right)
+			defer o.permit(t, topic)
+			hidden := right != kmsg.ACLOperationRead
+			eventually(t, "the right is gone", func() bool {
+				infos, err := b.Inspect(t.Context(), []string{topic})
+				_, unread := shown(b.Browse(t.Context(), topic, brokers.From{}))
+				return err == nil && infos[0].Hidden == hidden && (right == kmsg.ACLOperationDescribeConfigs) == (unread == nil)
+			})
+			all, err := shown(b.Browse(t.Context(), topic, brokers.From{}))
+			if right != kmsg.ACLOperationDescribeConfigs && (!errors.Is(err, brokers.ErrUnauthorized) || !strings.Contains(err.Error(), topic)) {
+				t.Errorf("%v, %v", all, err)
+			}
+			if infos, err := b.Inspect(t.Context(), []string{topic}); err != nil || infos[0].Missing || right == kmsg.ACLOperationDescribeConfigs && infos[0].Messages != 3 {
+				t.Errorf("%+v, %v", infos, err)
+			}
+		})
+	}
+}

@@ -51,6 +51,7 @@ func TestConformance(t *testing.T) {
 			}
 			return all
 		},
+		DropBelow: func(_ *testing.T, topic string, offset int64) { b.DropBelow(topic, 0, offset) },
 		LoseConfirmation: func(_ *testing.T, _ brokers.Broker, destination string) func() {
 			b.LoseConfirmations(destination, 1)
 			return func() {}

@@ -60,3 +60,22 @@ func ExampleBroker_Crash() {
 	// paid <nil>
 	// paid <nil>
 }
+
+// What an operator sees of a topic whose oldest messages retention has removed.
+func ExampleBroker_Browse() {
+	b := membroker.New(membroker.Config{Topics: map[string]int{"orders": 1}})
+	for _, value := range []string{"first", "second", "third"} {
+		b.Produce("orders", brokers.Outgoing{Value: []byte(value)})
+	}
+	b.DropBelow("orders", 0, 1)
+	for d, err := range b.Browse(context.Background(), "orders", brokers.From{}) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%d %s\n", d.Offset, d.Value)
+	}
+	// Output:
+	// 1 second
+	// 2 third
+}

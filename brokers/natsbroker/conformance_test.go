@@ -85,6 +85,15 @@ func TestConformance(t *testing.T) {
 				all = append(all, brokers.Outgoing{Topic: m.Subject, Key: d.Key, Value: d.Value, Headers: d.Headers})
 			}
 		},
+		DropBelow: func(t *testing.T, topic string, offset int64) {
+			stream, err := js.Stream(t.Context(), topic)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := stream.Purge(t.Context(), jetstream.WithPurgeSequence(uint64(offset))); err != nil {
+				t.Fatal(err)
+			}
+		},
 		LoseConfirmation: func(_ *testing.T, b brokers.Broker, _ string) func() {
 			gates[b].shut()
 			return gates[b].open

@@ -70,6 +70,9 @@ func (c *Cluster) Close() {
 	}
 }
 
+// Closed says whether Close was called.
+func (c *Cluster) Closed() bool { return c.life.Err() != nil }
+
 func (c *Cluster) peer(addr string) *peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -30,8 +30,9 @@ type Topic struct {
 
 // Partition is where a partition lives. Leader is -1 while there is none.
 type Partition struct {
-	Leader int32
-	Err    kafka.Error
+	Leader   int32
+	Replicas int32 // how many there are to be
+	Err      kafka.Error
 }
 
 // View is one answer to Metadata.
@@ -125,8 +126,10 @@ func decodeMetadata(version int16, body []byte) (View, error) {
 			index := r.Int32()
 			p.Leader = r.Int32()
 			r.Int32() // epoch
-			for range 3 {
-				r.Take(4 * r.count(4)) // replicas, in sync, offline
+			p.Replicas = int32(r.count(4))
+			r.Take(4 * int(p.Replicas))
+			for range 2 {
+				r.Take(4 * r.count(4)) // in sync, offline
 			}
 			r.tags()
 			t.Partitions[index] = p
