@@ -24,6 +24,8 @@ type Address struct {
 	// names of onceward's own destinations tell.
 	Consumer string
 	Source   string
+	// Named says that the topic's name is that of a destination of onceward.
+	Named bool
 
 	user, password string
 	options        url.Values
@@ -123,14 +125,14 @@ func (a *Address) whose() error {
 	case "kafka":
 		if name, ok := strings.CutSuffix(a.Topic, ".dlq"); ok {
 			if dot := strings.LastIndexByte(name, '.'); dot > 0 && dot < len(name)-1 {
-				a.Source, a.Consumer = name[:dot], name[dot+1:]
+				a.Source, a.Consumer, a.Named = name[:dot], name[dot+1:], true
 			}
 		}
 	case "nats":
 		if source, ok := strings.CutSuffix(a.Stream, "_DLQ"); ok && source != "" {
 			a.Source = source
 			if consumer, ok := strings.CutPrefix(a.Topic, a.Stream+"."); ok && !strings.ContainsAny(consumer, ".*>") {
-				a.Consumer = consumer
+				a.Consumer, a.Named = consumer, true
 			}
 		}
 	}
@@ -144,7 +146,7 @@ func (a *Address) whose() error {
 		if a.Consumer == "" {
 			return errors.New("address must say which letters of the stream: ?subject=" + a.Stream + ".CONSUMER")
 		}
-		a.Topic = a.Stream + "." + a.Consumer
+		a.Topic, a.Named = a.Stream+"."+a.Consumer, a.Source != ""
 	}
 	return nil
 }

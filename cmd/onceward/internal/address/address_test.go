@@ -11,10 +11,10 @@ import (
 func TestAnAddressNamesHostsTopicAndConsumer(t *testing.T) {
 	for text, want := range map[string]Address{
 		"kafka://localhost:9092/orders.billing.dlq": {
-			Scheme: "kafka", Hosts: []string{"localhost:9092"}, Topic: "orders.billing.dlq", Consumer: "billing", Source: "orders",
+			Scheme: "kafka", Hosts: []string{"localhost:9092"}, Topic: "orders.billing.dlq", Consumer: "billing", Source: "orders", Named: true,
 		},
 		"kafka://u:p%40ss@a,b:9093,[::1]/shop.orders.billing.dlq?tls=true": {
-			Scheme: "kafka", Hosts: []string{"a:9092", "b:9093", "[::1]:9092"}, Topic: "shop.orders.billing.dlq", Consumer: "billing", Source: "shop.orders",
+			Scheme: "kafka", Hosts: []string{"a:9092", "b:9093", "[::1]:9092"}, Topic: "shop.orders.billing.dlq", Consumer: "billing", Source: "shop.orders", Named: true,
 			user: "u", password: "p@ss",
 		},
 		"kafka://a/orders-dlt?consumer=billing&source=orders": {
@@ -22,10 +22,10 @@ func TestAnAddressNamesHostsTopicAndConsumer(t *testing.T) {
 		},
 		"kafka://a/poison": {Scheme: "kafka", Hosts: []string{"a:9092"}, Topic: "poison"},
 		"nats://a/ORDERS_DLQ?subject=ORDERS_DLQ.billing": {
-			Scheme: "nats", Hosts: []string{"a:4222"}, Stream: "ORDERS_DLQ", Topic: "ORDERS_DLQ.billing", Consumer: "billing", Source: "ORDERS",
+			Scheme: "nats", Hosts: []string{"a:4222"}, Stream: "ORDERS_DLQ", Topic: "ORDERS_DLQ.billing", Consumer: "billing", Source: "ORDERS", Named: true,
 		},
 		"nats://a/ORDERS_DLQ?consumer=billing": {
-			Scheme: "nats", Hosts: []string{"a:4222"}, Stream: "ORDERS_DLQ", Topic: "ORDERS_DLQ.billing", Consumer: "billing", Source: "ORDERS",
+			Scheme: "nats", Hosts: []string{"a:4222"}, Stream: "ORDERS_DLQ", Topic: "ORDERS_DLQ.billing", Consumer: "billing", Source: "ORDERS", Named: true,
 		},
 		"nats://a/POISON?subject=poison": {Scheme: "nats", Hosts: []string{"a:4222"}, Stream: "POISON", Topic: "poison"},
 	} {

@@ -1,0 +1,42 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// stream is the JetStream stream of one of the names: those of destinations are
+// subjects, STREAM.CONSUMER.
+func (t *Topics) stream(n int) string {
+	stream, _, _ := strings.Cut(t.Names[n], ".")
+	return stream
+}
+
+// create is the command that makes a topic or stream.
+func (t *Topics) create(n int) string {
+	if t.JetStream {
+		subject := t.Names[n]
+		if n == 0 {
+			subject += ".>"
+		}
+		return fmt.Sprintf("nats stream add %s --subjects=%s --storage=file --retention=limits --discard=new --replicas=3 --defaults", t.stream(n), subject)
+	}
+	partitions := max(t.Source.Partitions, 1)
+	return fmt.Sprintf("kafka-topics.sh --create --topic %s --partitions %d --replication-factor 3 --config min.insync.replicas=2 --config retention.ms=-1", t.Names[n], partitions)
+}
+
+// alter is the command that changes a setting.
+func (t *Topics) alter(n int, kafka, nats string) string {
+	if t.JetStream {
+		return "nats stream edit " + t.stream(n) + " " + nats
+	}
+	return fmt.Sprintf("kafka-configs.sh --alter --entity-type topics --entity-name %s --add-config %s", t.Names[n], kafka)
+}
+
+// replicate is what gives a topic more replicas.
+func (t *Topics) replicate(n int) string {
+	if t.JetStream {
+		return "nats stream edit " + t.stream(n) + " --replicas=3"
+	}
+	return "kafka-reassign-partitions.sh, with three replicas for each partition of " + t.Names[n]
+}
