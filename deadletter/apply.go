@@ -147,7 +147,7 @@ type application struct {
 func (a *application) batchSize() int {
 	n := chunk
 	if a.c.Rate > 0 {
-		n = min(n, max(int(a.c.Rate/4), 1))
+		n = min(n, max(int(a.c.Rate/20), 1))
 	}
 	if a.c.Canary > 0 && !a.trusted {
 		n = min(n, max(a.c.Canary-a.sent, 1))

@@ -26,7 +26,7 @@ type Decision struct {
 	Action Action `json:"action"`
 	Why    string `json:"why"`
 	// Approvable says that a person's approval turns this refusal into a send.
-	Approvable bool `json:"approvable,omitempty"`
+	Approvable bool `json:"approvable,omitzero"`
 }
 
 // Terms are what a decision takes into account besides letter and record.

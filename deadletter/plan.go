@@ -66,7 +66,7 @@ type Plan struct {
 	// letter that would be sent now, the first hundred of LaterCount: sending
 	// puts the older one behind the newer one.
 	Later      []Later `json:"later,omitempty"`
-	LaterCount int     `json:"later_count,omitempty"`
+	LaterCount int     `json:"later_count,omitzero"`
 	// Seen is the SHA-256 of what was seen and decided: of all lines after this.
 	Seen string `json:"seen"`
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/maphash"
 	"io"
+	"iter"
 	"time"
 
 	"github.com/onceward/onceward/dedup"
@@ -14,7 +15,10 @@ import (
 // handler that was wrong for a while has done them wrongly.
 type Rerun struct {
 	Scope string
+	// ID, where not empty, means the one operation with this business id.
+	ID string
 	// From and Until bound when they were completed: at or after, and before.
+	// With an ID they may be left out.
 	From, Until time.Time
 	// Limit of operations, 0 for none.
 	Limit int
@@ -33,7 +37,10 @@ type Rerun struct {
 //
 // Errors: a fault of sel; those of the store, of w and of the temporary file.
 func (q *Queue) PlanRerun(ctx context.Context, sel Rerun, w io.Writer) (Plan, error) {
-	if sel.Scope == "" || dedup.ReservedScope(sel.Scope) || sel.From.IsZero() || !sel.From.Before(sel.Until) {
+	if sel.ID != "" && sel.Until.IsZero() {
+		sel.Until = time.Now().Add(time.Hour) // the store's clock may be ahead
+	}
+	if sel.Scope == "" || dedup.ReservedScope(sel.Scope) || sel.From.IsZero() && sel.ID == "" || !sel.From.Before(sel.Until) {
 		return Plan{}, errors.New("plan: a scope and the time between which it was completed are needed")
 	}
 	p, err := q.head(&Selection{To: sel.To, Who: sel.Who, Why: sel.Why, ExpiresIn: sel.ExpiresIn})
@@ -45,7 +52,7 @@ func (q *Queue) PlanRerun(ctx context.Context, sel Rerun, w io.Writer) (Plan, er
 		return Plan{}, err
 	}
 	defer d.remove()
-	for r, err := range q.Store.Scan(ctx, q.Consumer) {
+	for r, err := range q.meant(ctx, &sel) {
 		if err != nil {
 			return Plan{}, err
 		}
@@ -60,6 +67,21 @@ func (q *Queue) PlanRerun(ctx context.Context, sel Rerun, w io.Writer) (Plan, er
 		}
 	}
 	return p, d.write(&p, w)
+}
+
+// meant are the records among which sel chooses: one, or all of the consumer.
+func (q *Queue) meant(ctx context.Context, sel *Rerun) iter.Seq2[dedup.Record, error] {
+	if sel.ID == "" {
+		return q.Store.Scan(ctx, q.Consumer)
+	}
+	return func(yield func(dedup.Record, error) bool) {
+		_, records, err := q.know(ctx, nil, []dedup.Key{{Consumer: q.Consumer, Scope: sel.Scope, ID: sel.ID}})
+		if err != nil {
+			yield(dedup.Record{}, err)
+			return
+		}
+		yield(records[0], nil)
+	}
 }
 
 func rerunItem(r *dedup.Record) *item {

@@ -177,7 +177,7 @@ func (a *application) publish(ctx context.Context, works []*work) error {
 	if len(works) == 0 {
 		return nil
 	}
-	if err := a.pace(ctx, len(works)); err != nil {
+	if err := a.pace(ctx); err != nil {
 		return err
 	}
 	messages := make([]brokers.Outgoing, len(works))
@@ -248,12 +248,12 @@ func (a *application) confirmed(ctx context.Context, messages []brokers.Outgoing
 	return errs
 }
 
-// pace waits until n further copies keep to the rate.
-func (a *application) pace(ctx context.Context, n int) error {
+// pace waits until the copies so far keep to the rate.
+func (a *application) pace(ctx context.Context) error {
 	if a.c.Rate <= 0 {
 		return nil
 	}
-	due := a.started.Add(time.Duration(float64(a.copies+n-1) / a.c.Rate * float64(time.Second)))
+	due := a.started.Add(time.Duration(float64(a.copies) / a.c.Rate * float64(time.Second)))
 	return pause(ctx, time.Until(due))
 }
 
