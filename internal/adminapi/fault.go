@@ -50,7 +50,6 @@ const (
 	CodeNoDestination  Code = "no_destination"
 	CodeUnauthorized   Code = "unauthorized"
 	CodeUnknownOutcome Code = "unknown_outcome"
-	CodeTimeout        Code = "timeout"
 	CodeOther          Code = "error"
 )
 
