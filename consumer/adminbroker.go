@@ -1,0 +1,282 @@
+package consumer
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/internal/adminapi"
+)
+
+// ownTopics are the topics that are the consumer's to show: those that it
+// reads, and its destinations. On JetStream a subject is its own where the
+// stream that holds it is one that it reads.
+type ownTopics struct {
+	c      *Consumer
+	reads  map[string]bool // with the retry destinations: what may be published to
+	writes map[string]bool // the dead letters
+
+	mu       sync.Mutex
+	subjects map[string]time.Time // found to be its own, until when that is believed
+}
+
+const (
+	subjectsFor = time.Minute // streams change their subjects rarely
+	maxSubjects = 10_000
+)
+
+func newOwnTopics(c *Consumer) *ownTopics {
+	o := &ownTopics{c: c, reads: map[string]bool{}, writes: map[string]bool{}, subjects: map[string]time.Time{}}
+	for _, topic := range c.cfg.Topics {
+		d := c.cfg.Broker.Destinations(c.cfg.Name, topic)
+		o.reads[topic], o.reads[d.Retry], o.writes[d.DeadLetter] = true, true, true
+	}
+	return o
+}
+
+// refuse says why one of the topics is not shown, or not published to.
+func (o *ownTopics) refuse(ctx context.Context, topics []string, publish bool) *refusal {
+	var unknown []string
+	for _, topic := range topics {
+		switch {
+		case topic == "" || len(topic) > maxTopicName:
+			return refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("topic must be 1 to %d bytes", maxTopicName))
+		case o.reads[topic] || o.writes[topic] && !publish:
+		case o.writes[topic]:
+			return refuse(http.StatusForbidden, adminapi.CodeForbidden, fmt.Sprintf("%s holds dead letters, which only the consumer writes", quoteBounded(topic)))
+		case !o.known(topic):
+			unknown = append(unknown, topic)
+		}
+	}
+	browser, ok := o.c.cfg.Broker.(brokers.Browser)
+	switch {
+	case len(unknown) == 0:
+		return nil
+	case !ok:
+		return o.foreign(unknown[0])
+	}
+	infos, err := browser.Inspect(ctx, slices.Concat(unknown, o.c.cfg.Topics))
+	if err == nil && len(infos) != len(unknown)+len(o.c.cfg.Topics) {
+		err = errors.New("the broker did not inspect every topic")
+	}
+	if err != nil {
+		return failed(err)
+	}
+	for i, topic := range unknown {
+		if !slices.ContainsFunc(infos[len(unknown):], func(own brokers.TopicInfo) bool {
+			return own.Identity != "" && own.Identity == infos[i].Identity
+		}) {
+			return o.foreign(topic)
+		}
+		o.learn(topic)
+	}
+	return nil
+}
+
+func (o *ownTopics) foreign(topic string) *refusal {
+	return refuse(http.StatusForbidden, adminapi.CodeForbidden, fmt.Sprintf("%s is no topic of consumer %s", quoteBounded(topic), o.c.cfg.Name))
+}
+
+func (o *ownTopics) known(subject string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return time.Now().Before(o.subjects[subject])
+}
+
+func (o *ownTopics) learn(subject string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.subjects) >= maxSubjects {
+		clear(o.subjects)
+	}
+	o.subjects[subject] = time.Now().Add(subjectsFor)
+}
+
+// browser is the consumer's broker as one that can be browsed.
+func (a *admin) browser() (brokers.Browser, *refusal) {
+	if b, ok := a.c.cfg.Broker.(brokers.Browser); ok {
+		return b, nil
+	}
+	return nil, refuse(http.StatusNotImplemented, adminapi.CodeUnsupported, "the consumer's broker cannot be browsed")
+}
+
+// browse shows what a topic holds.
+func (a *admin) browse(w http.ResponseWriter, r *request) {
+	q := r.URL.Query()
+	topic := q.Get("topic")
+	browser, refusal := a.browser()
+	var from brokers.From
+	if refusal == nil {
+		from, refusal = fromOf(q)
+	}
+	if refusal == nil {
+		ctx, cancel := context.WithTimeout(r.Context(), callFor)
+		refusal = a.topics.refuse(ctx, []string{topic}, false)
+		cancel()
+	}
+	if refusal != nil {
+		refusal.write(w)
+		return
+	}
+	stream(w, r, func(ctx context.Context, l *lines) error {
+		var lane *brokers.Lane
+		for d, err := range browser.Browse(ctx, topic, from) {
+			if err != nil {
+				return err
+			}
+			if d.Lane != lane {
+				lane = d.Lane
+				if err := l.send(&adminapi.Line{Lane: adminapi.OfLane(lane)}); err != nil {
+					return err
+				}
+			}
+			if err := l.send(&adminapi.Line{Message: shown(d, r.role)}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// shown is a message, without the token of a copy that is on its way where the
+// role could not use it.
+func shown(d *brokers.Delivery, role AdminRole) *adminapi.Message {
+	m := adminapi.OfDelivery(d)
+	if role >= AdminReplay {
+		return m
+	}
+	for i := range m.Headers {
+		if strings.EqualFold(string(m.Headers[i].Name), deadletter.TokenHeader) {
+			m.Headers[i].Value = nil // the slice is the message's own
+		}
+	}
+	return m
+}
+
+// fromOf reads where to begin.
+func fromOf(q url.Values) (from brokers.From, _ *refusal) {
+	wrong := func(why string) (brokers.From, *refusal) {
+		return from, refuse(http.StatusBadRequest, adminapi.CodeRequest, why)
+	}
+	if q.Has("since") {
+		since, err := adminapi.ParseTime(q.Get("since"))
+		if err != nil {
+			return wrong("since " + err.Error())
+		}
+		from.Since = since.Time()
+	}
+	for _, text := range q["offset"] {
+		p, o, _ := strings.Cut(text, ":")
+		partition, err := strconv.ParseInt(p, 10, 32)
+		offset, err2 := strconv.ParseInt(o, 10, 64)
+		if err != nil || err2 != nil || partition < 0 || offset < 0 || partition > math.MaxInt32 {
+			return wrong("offset must be PARTITION:OFFSET")
+		}
+		if from.Offsets == nil {
+			from.Offsets = map[int32]int64{}
+		}
+		if _, twice := from.Offsets[int32(partition)]; twice {
+			return wrong("offset names a partition twice")
+		}
+		from.Offsets[int32(partition)] = offset
+	}
+	return from, nil
+}
+
+// inspect says how topics are set up.
+func (a *admin) inspect(w http.ResponseWriter, r *request) {
+	var q adminapi.InspectRequest
+	browser, refusal := a.browser()
+	if refusal == nil {
+		refusal = readBody(w, r, &q)
+	}
+	if refusal == nil {
+		refusal = tooMany(len(q.Topics), "topics", adminapi.MaxKeys)
+	}
+	if refusal != nil {
+		refusal.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), callFor)
+	defer cancel()
+	topics := make([]string, len(q.Topics))
+	for i, topic := range q.Topics {
+		topics[i] = string(topic)
+	}
+	if refusal := a.topics.refuse(ctx, topics, false); refusal != nil {
+		refusal.write(w)
+		return
+	}
+	infos, err := browser.Inspect(ctx, topics)
+	if err != nil {
+		failed(err).write(w)
+		return
+	}
+	answer := adminapi.InspectResponse{Topics: make([]adminapi.TopicInfo, len(infos))}
+	for i := range infos {
+		answer.Topics[i] = adminapi.OfTopicInfo(&infos[i])
+	}
+	writeJSON(w, http.StatusOK, &answer)
+}
+
+// publish sends copies: all of the messages go to topics that they may go to,
+// or none is sent.
+func (a *admin) publish(w http.ResponseWriter, r *request) {
+	var q adminapi.PublishRequest
+	refusal := readBody(w, r, &q)
+	if refusal == nil {
+		refusal = tooMany(len(q.Messages), "messages", adminapi.MaxMessages)
+	}
+	if refusal == nil && len(q.Messages) == 0 {
+		refusal = refuse(http.StatusBadRequest, adminapi.CodeRequest, "messages are missing")
+	}
+	if refusal == nil {
+		refusal = a.writable() // who has not joined may be another's twin
+	}
+	if refusal != nil {
+		refusal.write(w)
+		return
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), callFor)
+	defer cancel()
+	messages := make([]brokers.Outgoing, len(q.Messages))
+	to := map[string]int{}
+	for i := range q.Messages {
+		messages[i] = q.Messages[i].Broker()
+		to[messages[i].Topic]++
+	}
+	if refusal := a.topics.refuse(ctx, slices.Sorted(maps.Keys(to)), true); refusal != nil {
+		refusal.write(w)
+		return
+	}
+	errs := a.c.cfg.Broker.Publish(ctx, messages)
+	if len(errs) != len(messages) {
+		errs = make([]error, len(messages))
+		for i := range errs {
+			errs[i] = fmt.Errorf("%w: the broker did not say", brokers.ErrUnknownOutcome)
+		}
+	}
+	answer := adminapi.PublishResponse{Errors: make([]*adminapi.Fault, len(messages))}
+	var first error
+	notStored := 0
+	for i, err := range errs {
+		answer.Errors[i] = adminapi.OfError(err)
+		if err != nil {
+			first, notStored = cmp.Or(first, err), notStored+1
+		}
+	}
+	a.log.Info("admin published", "who", r.who, "messages", len(messages), "topics", len(to), "first", messages[0].Topic, "failed", notStored, "error", first)
+	writeJSON(w, http.StatusOK, &answer)
+}

@@ -1,0 +1,263 @@
+package consumer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/internal/adminapi"
+)
+
+// consumer tells what the consumer is and how it fares.
+func (a *admin) consumer(w http.ResponseWriter, r *request) {
+	cfg := &a.c.cfg
+	status := a.c.Status()
+	_, browses := cfg.Broker.(brokers.Browser)
+	out := adminapi.Consumer{
+		Name: adminapi.Text(cfg.Name), AppVersion: adminapi.Text(cfg.AppVersion), Now: adminapi.Time(time.Now()),
+		You:   adminapi.Caller{Who: adminapi.Text(r.who), Role: adminapi.Text(r.role.String())},
+		Start: adminapi.Text(cfg.StartFrom.String()), Store: adminapi.OfInfo(cfg.Store.Info()),
+		Status: adminapi.Status{
+			Live: status.Live, Ready: status.Ready, Unfinished: status.Unfinished, Bytes: status.Bytes, Hung: status.Hung, Lag: status.Lag,
+		},
+		Limits: adminapi.Limits{
+			Workers: cfg.Workers, Unfinished: cfg.Unfinished.Messages, Bytes: cfg.Unfinished.Bytes,
+			Lease: adminapi.Duration(cfg.Lease), Drain: adminapi.Duration(cfg.Drain),
+		},
+		LocalGroup: cfg.AllowLocalInGroup, Browses: browses,
+	}
+	for _, what := range slices.Sorted(maps.Keys(status.Degraded)) {
+		out.Status.Degraded = append(out.Status.Degraded, adminapi.Trouble{What: adminapi.Text(what), Error: adminapi.Text(status.Degraded[what])})
+	}
+	for _, topic := range cfg.Topics {
+		d := cfg.Broker.Destinations(cfg.Name, topic)
+		out.Topics = append(out.Topics, adminapi.Topic{Name: adminapi.Text(topic), DeadLetter: adminapi.Text(d.DeadLetter), Retry: adminapi.Text(d.Retry)})
+	}
+	for i := range a.c.routes {
+		out.Routes = append(out.Routes, a.c.routes[i].told())
+	}
+	writeJSON(w, http.StatusOK, &out)
+}
+
+// told is a checked route as an operator sees it.
+func (r *Route) told() adminapi.Route {
+	return adminapi.Route{
+		Scope: adminapi.Text(r.Scope), KeyRule: adminapi.Text(r.ID.Rule), FingerprintRule: adminapi.Text(r.Fingerprint.Rule),
+		Window: adminapi.Duration(r.Window), Archive: r.Archive, Timeout: adminapi.Duration(r.Timeout),
+		MaxFailures: r.Retry.MaxFailures, MaxLoneCrashes: r.Retry.MaxLoneCrashes, MaxBlocking: adminapi.Duration(r.Retry.MaxBlocking),
+		LongestWait: adminapi.Duration(r.Retry.longest()), AllWaits: adminapi.Duration(r.Retry.waits()), HoldKey: r.AfterFailure == HoldKey,
+	}
+}
+
+// records looks keys up.
+func (a *admin) records(w http.ResponseWriter, r *request) {
+	var q adminapi.RecordsRequest
+	if refusal := readBody(w, r, &q); refusal != nil {
+		refusal.write(w)
+		return
+	}
+	keys := make([]dedup.Key, len(q.Keys))
+	for i, k := range q.Keys {
+		if keys[i] = k.Dedup(); keys[i].Consumer != a.c.cfg.Name {
+			a.foreign(keys[i].Consumer).write(w)
+			return
+		}
+	}
+	if refusal := tooMany(len(keys), "keys", adminapi.MaxKeys); refusal != nil {
+		refusal.write(w)
+		return
+	}
+	stream(w, r, func(ctx context.Context, l *lines) error {
+		for some := range slices.Chunk(keys, lookAhead) {
+			records, err := a.c.cfg.Store.Lookup(ctx, some)
+			if err != nil {
+				return err
+			}
+			for i := range records {
+				if err := l.record(&records[i], r.role); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// lookAhead is how many records are in memory at once: each may have results
+// and outcomes of a megabyte.
+const lookAhead = 50
+
+// letters looks notes up.
+func (a *admin) letters(w http.ResponseWriter, r *request) {
+	var q adminapi.LettersRequest
+	if refusal := readBody(w, r, &q); refusal != nil {
+		refusal.write(w)
+		return
+	}
+	if refusal := tooMany(len(q.IDs), "ids", adminapi.MaxKeys); refusal != nil {
+		refusal.write(w)
+		return
+	}
+	ids := make([]string, len(q.IDs))
+	for i, id := range q.IDs {
+		ids[i] = string(id)
+	}
+	stream(w, r, func(ctx context.Context, l *lines) error {
+		letters, err := a.c.cfg.Store.Letters(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i := range letters {
+			if letters[i].Key.Consumer != a.c.cfg.Name {
+				letters[i] = dedup.Letter{ID: letters[i].ID} // none, or another consumer's in a shared store
+			}
+			if err := l.letter(&letters[i], r.role); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (a *admin) foreign(consumer string) *refusal {
+	return refuse(http.StatusForbidden, adminapi.CodeForbidden, fmt.Sprintf("this is consumer %s, not %s", a.c.cfg.Name, quoteBounded(consumer)))
+}
+
+func tooMany(n int, what string, most int) *refusal {
+	if n <= most {
+		return nil
+	}
+	return refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("%d %s in one request, at most %d", n, what, most))
+}
+
+// record sends a record, without its token where the role could not use it.
+func (l *lines) record(rec *dedup.Record, role AdminRole) error {
+	out := adminapi.OfRecord(rec)
+	if role < AdminReplay {
+		out.Token = adminapi.Token{}
+	}
+	return l.send(&adminapi.Line{Record: out})
+}
+
+// letter sends a note likewise.
+func (l *lines) letter(note *dedup.Letter, role AdminRole) error {
+	out := adminapi.OfLetter(note)
+	if role < AdminReplay {
+		out.Token = ""
+	}
+	return l.send(&adminapi.Line{Letter: out})
+}
+
+// selection is what a scan is asked for.
+type selection struct {
+	scope         string
+	states        []string
+	after, before time.Time
+	limit         int64
+}
+
+// selectionOf reads the parameters of a scan; known says which names of states
+// there are.
+func selectionOf(q url.Values, known func(string) error) (s selection, _ *refusal) {
+	s = selection{scope: q.Get("scope"), states: q["state"], limit: -1}
+	var err error
+	for _, state := range s.states {
+		if err == nil {
+			err = known(state)
+		}
+	}
+	for name, into := range map[string]*time.Time{"completed_after": &s.after, "completed_before": &s.before} {
+		if q.Has(name) && err == nil {
+			var t adminapi.Time
+			if t, err = adminapi.ParseTime(q.Get(name)); err != nil {
+				err = fmt.Errorf("%s %w", name, err)
+			}
+			*into = t.Time()
+		}
+	}
+	if q.Has("limit") && err == nil {
+		if s.limit, err = strconv.ParseInt(q.Get("limit"), 10, 64); err != nil || s.limit < 1 {
+			err = errors.New("limit must be a number of at least 1")
+		}
+	}
+	if err != nil {
+		return s, refuse(http.StatusBadRequest, adminapi.CodeRequest, err.Error())
+	}
+	return s, nil
+}
+
+func (s *selection) record(r *dedup.Record) bool {
+	switch {
+	case s.scope != "" && r.Key.Scope != s.scope, len(s.states) > 0 && !slices.Contains(s.states, r.State.String()):
+		return false
+	case !s.after.IsZero() && (r.Finished.IsZero() || r.Finished.Before(s.after)):
+		return false
+	case !s.before.IsZero() && (r.Finished.IsZero() || !r.Finished.Before(s.before)):
+		return false
+	}
+	return true
+}
+
+// scanRecords goes through all records.
+func (a *admin) scanRecords(w http.ResponseWriter, r *request) {
+	s, refusal := selectionOf(r.URL.Query(), func(name string) error { _, err := adminapi.ParseState(name); return err })
+	if refusal != nil {
+		refusal.write(w)
+		return
+	}
+	stream(w, r, func(ctx context.Context, l *lines) error {
+		for rec, err := range a.c.cfg.Store.Scan(ctx, a.c.cfg.Name) {
+			switch {
+			case err != nil:
+				return err
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case !s.record(&rec):
+				continue
+			}
+			if err := l.record(&rec, r.role); err != nil {
+				return err
+			}
+			if s.limit--; s.limit == 0 {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+// scanLetters goes through all notes.
+func (a *admin) scanLetters(w http.ResponseWriter, r *request) {
+	s, refusal := selectionOf(r.URL.Query(), func(name string) error { _, err := adminapi.ParseLetterState(name); return err })
+	if refusal != nil {
+		refusal.write(w)
+		return
+	}
+	stream(w, r, func(ctx context.Context, l *lines) error {
+		for note, err := range a.c.cfg.Store.ScanLetters(ctx, a.c.cfg.Name) {
+			switch {
+			case err != nil:
+				return err
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case len(s.states) > 0 && !slices.Contains(s.states, note.State.String()):
+				continue
+			}
+			if err := l.letter(&note, r.role); err != nil {
+				return err
+			}
+			if s.limit--; s.limit == 0 {
+				return nil
+			}
+		}
+		return nil
+	})
+}

@@ -1,0 +1,141 @@
+package consumer
+
+import (
+	"fmt"
+	"net/http"
+
+	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/internal/adminapi"
+)
+
+// AdminRole is what a token allows; each one includes those before it.
+type AdminRole uint8
+
+// The roles.
+const (
+	// AdminView reads everything, payloads too, but no tokens of copies and
+	// claims, by which one could act.
+	AdminView AdminRole = iota + 1
+	// AdminReplay sends letters back, resolves them, opens records for a further
+	// run, and pauses.
+	AdminReplay
+	// AdminApprove decides what a guard is there for: it discards letters, frees
+	// those that are held or another job's, decides what is in doubt, unlocks,
+	// deletes and imports records.
+	AdminApprove
+)
+
+var roleNames = [...]string{"none", "view", "replay", "approve"}
+
+func (r AdminRole) String() string {
+	if int(r) < len(roleNames) {
+		return roleNames[r]
+	}
+	return "invalid"
+}
+
+// ParseAdminRole reads the name of a role.
+//
+// Errors: one that says which there are.
+func ParseAdminRole(name string) (AdminRole, error) {
+	for r := AdminView; r <= AdminApprove; r++ {
+		if r.String() == name {
+			return r, nil
+		}
+	}
+	return 0, fmt.Errorf("role is %s, want view, replay or approve", quoteBounded(name))
+}
+
+// standing is what the store knew of an operation's record and letters when it
+// was asked for; the role that it takes may hang on that.
+type opStanding struct {
+	record  dedup.Record   // of Reopen
+	letters []dedup.Letter // that the operation is about
+	who     string         // asks
+}
+
+// opRole is a row of the table of who may do which operation.
+type opRole struct {
+	kind dedup.Kind
+	what string
+	is   func(op *dedup.Op, s *opStanding) bool // nil: always
+	role AdminRole
+}
+
+// opRoles: the first row that fits counts.
+var opRoles = []opRole{
+	{dedup.NoteLetter, "note a letter", nil, AdminReplay},
+
+	{dedup.MoveLetter, "discard a letter", movesTo(dedup.LetterDiscarded), AdminApprove},
+	{dedup.MoveLetter, "take an open letter for a job", func(op *dedup.Op, _ *opStanding) bool {
+		return op.Letter.From == dedup.LetterOpen && op.Letter.To == dedup.LetterOpen && op.Letter.Letter.Job != ""
+	}, AdminReplay},
+	{dedup.MoveLetter, "give back a letter that one has taken oneself", func(op *dedup.Op, s *opStanding) bool {
+		return op.Letter.From == dedup.LetterOpen && op.Letter.To == dedup.LetterOpen && len(s.letters) == 1 && s.letters[0].Who == s.who
+	}, AdminReplay},
+	{dedup.MoveLetter, "free a letter that is held or another job's", movesTo(dedup.LetterOpen), AdminApprove},
+	{dedup.MoveLetter, "send a letter that is held", func(op *dedup.Op, _ *opStanding) bool {
+		return op.Letter.From == dedup.LetterHeld && op.Letter.To == dedup.LetterSent
+	}, AdminApprove},
+	{dedup.MoveLetter, "move a letter", nil, AdminReplay},
+
+	{dedup.SendNoted, "send a letter that is held", letterHeld, AdminApprove},
+	{dedup.SendNoted, "note that a copy was sent", nil, AdminReplay},
+
+	{dedup.Reopen, "run again what is in doubt", func(op *dedup.Op, s *opStanding) bool {
+		return op.Operator.Seen.State == dedup.InDoubt || s.record.State == dedup.InDoubt
+	}, AdminApprove},
+	{dedup.Reopen, "decide about effects", func(op *dedup.Op, _ *opStanding) bool { return len(op.Operator.Decide) > 0 }, AdminApprove},
+	{dedup.Reopen, "run again whose letter is held", letterHeld, AdminApprove},
+	{dedup.Reopen, "run other content under the same key", func(op *dedup.Op, s *opStanding) bool {
+		was, becomes := s.record.Fingerprint, op.Operator.Fingerprint
+		return was.Rule == becomes.Rule && was.Sum != becomes.Sum
+	}, AdminApprove},
+	{dedup.Reopen, "run again", nil, AdminReplay},
+
+	{dedup.Import, "pause", ofPause, AdminReplay},
+	{dedup.Delete, "resume", ofPause, AdminReplay},
+	{dedup.Import, "import a record", nil, AdminApprove},
+	{dedup.Delete, "delete a record", nil, AdminApprove},
+	{dedup.Unlock, "unlock a record", nil, AdminApprove},
+	{dedup.Reconcile, "reconcile a record", nil, AdminApprove},
+}
+
+func movesTo(state dedup.LetterState) func(*dedup.Op, *opStanding) bool {
+	return func(op *dedup.Op, _ *opStanding) bool { return op.Letter.To == state }
+}
+
+func letterHeld(_ *dedup.Op, s *opStanding) bool {
+	for i := range s.letters {
+		if s.letters[i].State == dedup.LetterHeld {
+			return true
+		}
+	}
+	return false
+}
+
+// ofPause says that the record is that of a pause, which SetPause and LiftPause
+// write and delete.
+func ofPause(op *dedup.Op, _ *opStanding) bool { return op.Key.Scope == dedup.PauseScope }
+
+// rowOf is the row for a valid operation; nil for what nobody may do to a record
+// of onceward's own.
+func rowOf(op *dedup.Op, s *opStanding) *opRole {
+	if dedup.ReservedScope(op.Key.Scope) && (!ofPause(op, s) || op.Kind != dedup.Import && op.Kind != dedup.Delete) {
+		return nil
+	}
+	for i := range opRoles {
+		if row := &opRoles[i]; row.kind == op.Kind && (row.is == nil || row.is(op, s)) {
+			return row
+		}
+	}
+	return nil
+}
+
+// lacks says which role would have been enough.
+func lacks(c caller, need AdminRole, what string) *refusal {
+	r := refuse(http.StatusForbidden, adminapi.CodeRole,
+		fmt.Sprintf("%s has the role %s; %s takes the role %s", c.who, c.role, what, need))
+	r.fault.Need = need.String()
+	return r
+}
