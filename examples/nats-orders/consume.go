@@ -50,5 +50,5 @@ func consume(ctx context.Context, p *service.Process) (err error) {
 	if err != nil {
 		return &service.UsageError{Err: err}
 	}
-	return set.Run(ctx, c, health)
+	return set.Run(ctx, p, c, health)
 }

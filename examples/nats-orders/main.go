@@ -30,6 +30,12 @@
 //	/livez   200 while it works; 503: restart it
 //	/readyz  200 once it has joined and its file is open
 //	/status  what it says of itself, in JSON: what is degraded, left to do and done
+//	/v1/     for the operator's command: onceward --via http://127.0.0.1:8080
+//
+// Without tokens /v1/ serves whoever comes from this machine's own loopback
+// address, all of it: "kubectl port-forward" does, another pod does not. With
+// --admin-tokens, or ONCEWARD_ADMIN_TOKENS=NAME:ROLE:TOKEN,…, it serves those who
+// have one of them, from anywhere; put TLS before it then.
 //
 // One process per file: a second one with a file of its own would repeat what
 // the first has done, and refuses to start. Deploy it with one replica and

@@ -21,6 +21,7 @@ type Consuming struct {
 	MaxFailures int
 	Call        string
 	Listen      string
+	AdminTokens string
 
 	log    *slog.Logger
 	counts counts
@@ -37,7 +38,8 @@ func (c *Consuming) Flags(f *flag.FlagSet) {
 	f.DurationVar(&c.Drain, "drain", 25*time.Second, "`time` that handlers may take to finish after a signal")
 	f.IntVar(&c.MaxFailures, "max-failures", 10, "make a dead letter of an order after `N` failures; 10 take about 4 minutes, 3 two seconds")
 	f.StringVar(&c.Call, "call", "", "`URL` that each order is posted to before it is booked")
-	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "`address` of the health endpoints; empty for none")
+	f.StringVar(&c.Listen, "listen", "127.0.0.1:8080", "`address` of the health endpoints and of the operator's interface; empty for none")
+	f.StringVar(&c.AdminTokens, "admin-tokens", "", "`file` with who may use the operator's interface, NAME:ROLE:TOKEN a line, ROLE view, replay or approve; also $"+TokensVariable+". Without tokens: this machine only, all of it")
 }
 
 func (c *Consuming) readStart(text string) error {
@@ -62,9 +64,13 @@ func (c *Consuming) Config(topic string, log *slog.Logger) consumer.Config {
 }
 
 // Run consumes until ctx ends, and says what was done and what is left.
-func (c *Consuming) Run(ctx context.Context, of *consumer.Consumer, health *Health) error {
-	health.of(of, &c.counts)
-	err := of.Run(ctx)
+func (c *Consuming) Run(ctx context.Context, p *Process, of *consumer.Consumer, health *Health) error {
+	admin, err := c.administer(of, p.Getenv)
+	if err != nil {
+		return err
+	}
+	health.of(of, admin, &c.counts)
+	err = of.Run(ctx)
 	c.log.Info("stopped", "lag", of.Status().Lag, "counts", c.counts.now())
 	return err
 }

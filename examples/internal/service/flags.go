@@ -31,7 +31,8 @@ func (p *Process) help(f *flag.FlagSet) {
 	f.SetOutput(p.Stderr)
 	f.PrintDefaults()
 	if f.Lookup("listen") != nil {
-		fmt.Fprint(p.Stderr, "\nHealth, on --listen: /livez and /readyz answer 200 or 503, /status in JSON. 503 of /livez: restart it.\n")
+		fmt.Fprint(p.Stderr, "\nHealth, on --listen: /livez and /readyz answer 200 or 503, /status in JSON. 503 of /livez: restart it.\n"+
+			"There too, below /v1/, the operator's interface: onceward --via http://ADDRESS\n")
 	}
 	fmt.Fprintf(p.Stderr, "\nExit status: %d in order; %d could not start, or cannot go on without a person; %d wrong flags; %d a second signal.\n",
 		OK, Failed, Usage, AtOnce)

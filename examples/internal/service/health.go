@@ -12,15 +12,19 @@ import (
 	"github.com/onceward/onceward/consumer"
 )
 
-// Health answers for the consumer, also before there is one.
+// Health answers for the consumer, also before there is one, and lets an
+// operator's command work on it.
 type Health struct {
 	consumer atomic.Pointer[consumer.Consumer]
+	admin    atomic.Pointer[http.Handler]
 	counts   atomic.Pointer[counts]
 	server   *http.Server // nil when nobody asked for it
+	address  string       // that it has
 }
 
 // Listen begins to answer at the address: /livez and /readyz with 200 or 503,
-// /status with JSON. An empty address is none.
+// /status with JSON, and below /v1/ what consumer.Admin serves. An empty address
+// is none.
 func Listen(ctx context.Context, address string, log *slog.Logger) (*Health, error) {
 	h := &Health{}
 	if address == "" {
@@ -35,15 +39,18 @@ func Listen(ctx context.Context, address string, log *slog.Logger) (*Health, err
 	mux.HandleFunc("GET /livez", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.status().Live) })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) { answer(w, h.status().Ready) })
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) { h.tell(w) })
-	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
-	log.Info("health endpoints", "address", l.Addr().String())
+	mux.HandleFunc("/v1/", func(w http.ResponseWriter, r *http.Request) { h.administer(w, r) })
+	h.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 64 << 10}
+	h.address = l.Addr().String()
+	log.Info("health endpoints", "address", h.address)
 	go func() { _ = h.server.Serve(l) }() // ends with ErrServerClosed
 	return h, nil
 }
 
 // of says whose health it is from now on.
-func (h *Health) of(c *consumer.Consumer, n *counts) {
+func (h *Health) of(c *consumer.Consumer, admin http.Handler, n *counts) {
 	h.counts.Store(n)
+	h.admin.Store(&admin)
 	h.consumer.Store(c)
 }
 
@@ -59,6 +66,15 @@ func (h *Health) Close() {
 	if h.server != nil {
 		_ = h.server.Close() // nobody is left to tell
 	}
+}
+
+func (h *Health) administer(w http.ResponseWriter, r *http.Request) {
+	admin := h.admin.Load()
+	if admin == nil {
+		http.Error(w, "the consumer is starting", http.StatusServiceUnavailable)
+		return
+	}
+	(*admin).ServeHTTP(w, r)
 }
 
 func answer(w http.ResponseWriter, good bool) {
