@@ -2,8 +2,6 @@ package deadletter
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"strings"
@@ -88,7 +86,7 @@ func (a *application) take(ctx context.Context, works []*work) ([]*work, error) 
 	var ops []dedup.Op
 	for _, w := range works {
 		if w.token = w.e.Note.Token; w.it.ID != "" && w.e.Note.Job != a.f.Job {
-			w.token = newToken()
+			w.token = NewToken(w.e.Note.Token)
 			w.ops++
 			ops = append(ops, dedup.Op{Kind: dedup.MoveLetter, Key: w.e.Note.Key, Letter: &dedup.LetterOp{
 				Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why},
@@ -164,12 +162,6 @@ func (a *application) reopening(w *work) dedup.Op {
 		o.Send = dedup.Position{Source: it.From.Source, Partition: it.From.Partition, Offset: it.From.Offset}
 	}
 	return dedup.Op{Kind: dedup.Reopen, Key: it.key(a.q.Consumer), Operator: o}
-}
-
-func newToken() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	return hex.EncodeToString(b[:])
 }
 
 // publish sends copies and notes those that are confirmed.

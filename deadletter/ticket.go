@@ -1,6 +1,8 @@
 package deadletter
 
 import (
+	"crypto/rand"
+	"crypto/subtle"
 	"strconv"
 	"strings"
 
@@ -14,7 +16,7 @@ import (
 // are for people.
 type Ticket struct {
 	ID    string // dl-id of the letter
-	Token string // random, new with each copy; 1 to 128 bytes without spaces
+	Token string // see [NewToken]; 1 to 128 bytes without spaces
 	Job   string // the replay job that sent the copy; at most 256 bytes
 	Count int    // how often the message has been sent back, this copy included
 }
@@ -81,6 +83,31 @@ func ReadTicket(headers []brokers.Header) (Ticket, bool) {
 	}
 	return t, true
 }
+
+// NewToken makes the token of the next copy of a letter. last is that of the
+// copy before, as the letter's note has it, or empty. It is random, and the
+// tokens of one letter begin alike, so that a copy which the broker repeats
+// late, after others of its letter, is still known as one.
+func NewToken(last string) string {
+	stem, _, ok := strings.Cut(last, tokenPoint)
+	if !ok || stem == "" {
+		stem = rand.Text()
+	}
+	return stem + tokenPoint + rand.Text()
+}
+
+// Of says whether the ticket is of the letter whose note has token, by this
+// copy or an earlier one, and whether it is this very copy's. Both take the
+// same time for all wrong tokens of one length.
+func (t Ticket) Of(token string) (own, present bool) {
+	stem, _, ok := strings.Cut(token, tokenPoint)
+	mine, _, too := strings.Cut(t.Token, tokenPoint)
+	present = token != "" && subtle.ConstantTimeCompare([]byte(token), []byte(t.Token)) == 1
+	own = ok && too && stem != "" && subtle.ConstantTimeCompare([]byte(stem), []byte(mine)) == 1
+	return own || present, present
+}
+
+const tokenPoint = "."
 
 // ticketNames are the headers of a copy; id and token come first.
 var ticketNames = [...]string{hID, hReplayToken, hReplayJob, hReplayCount}

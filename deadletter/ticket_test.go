@@ -58,6 +58,33 @@ func TestABrokenTicketIsNone(t *testing.T) {
 	}
 }
 
+func TestAnEarlierTokenOfALetterIsKnownAndGivesNoRight(t *testing.T) {
+	first := NewToken("")
+	second, other := NewToken(first), NewToken("")
+	for _, c := range []struct {
+		token, note  string
+		own, present bool
+	}{
+		{first, first, true, true},
+		{first, second, true, false},
+		{second, NewToken(second), true, false},
+		{other, second, false, false},
+		{"", "", false, false},
+		{"", first, false, false},
+		{first, "", false, false},
+		{"fixed", "fixed", true, true},
+		{"fixed", "other", false, false},
+		{".a", ".b", false, false}, // of nobody who makes tokens here
+	} {
+		if own, present := (Ticket{ID: "a", Token: c.token}).Of(c.note); own != c.own || present != c.present {
+			t.Errorf("%q of %q: %v, %v", c.token, c.note, own, present)
+		}
+	}
+	if got, ok := ReadTicket(Ticket{ID: "a", Token: NewToken(NewToken(second))}.Headers()); !ok || len(got.Token) > 64 {
+		t.Errorf("tokens grow: %+v, %v", got, ok)
+	}
+}
+
 // What is read is what would be written, so that a copy that waits again bears
 // the same.
 func FuzzReadTicket(f *testing.F) {

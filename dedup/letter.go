@@ -42,8 +42,8 @@ type Letter struct {
 	Moved  time.Time
 
 	// Token is random and set by a replay: the only thing that a header may
-	// present. That of a copy which has died is kept, so that a repeat of it is
-	// known, and gives no right any more: no job holds the letter then.
+	// present. It stays when no job holds the letter any more, so that a repeat of
+	// the copy is known, and gives no right then.
 	Token  string
 	Job    string // replay job that holds it
 	Answer State  // of a resolved letter: what its copy was answered with; Absent where no copy was
@@ -141,7 +141,7 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		return l, Refused
 	}
 	if to == LetterSent || to == LetterOpen {
-		if o.Token != "" || l.Job != o.Job {
+		if o.Token != "" || o.Job != "" && l.Job != o.Job {
 			l.Token = o.Token
 		}
 		l.Job = o.Job

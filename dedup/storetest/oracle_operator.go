@@ -176,7 +176,7 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		return dedup.Refused
 	}
 	if to == dedup.LetterSent || to == dedup.LetterOpen {
-		if l.Token != "" || n.job != l.Job {
+		if l.Token != "" || l.Job != "" && n.job != l.Job {
 			n.token = l.Token
 		}
 		n.job = l.Job

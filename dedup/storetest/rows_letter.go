@@ -129,9 +129,10 @@ var letterRows = []check{
 		s.note("letter-1", c)
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done)
-		if l := s.letter("letter-1"); l.State != dedup.LetterOpen || l.Job != "" || l.Token != "" || l.Who != "ann" {
+		if l := s.letter("letter-1"); l.State != dedup.LetterOpen || l.Job != "" || l.Token != "secret" || l.Who != "ann" {
 			s.Errorf("letter %+v", l)
 		}
+		s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, func(l *dedup.Letter) { l.Token = "secret" })
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, func(l *dedup.Letter) { l.Job, l.Token = "job-2", "other" })
 	}},
 	{"letter: the answer to a copy resolves it, also before the copy is noted", func(s *session) {
