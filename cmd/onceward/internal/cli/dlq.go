@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/internal/adminapi"
+)
+
+// dlq is the commands about dead letters.
+func (a *app) dlq() *cobra.Command {
+	return group("dlq", "See dead letters, and work them off",
+		a.groups(), a.list(), a.show(), a.export(), a.resolve(), a.discard(), a.reopen(),
+		group("replay", "Send letters back: plan, apply, status", a.plan(), a.apply(), a.status()))
+}
+
+// groups is letters by what they died of.
+func (a *app) groups() *cobra.Command {
+	var f connection
+	var want filter
+	c := &cobra.Command{
+		Use: "groups", Short: "Letters by what they died of", Args: noArguments,
+		Example: "  onceward dlq groups --from kafka://localhost:9092/orders.billing.dlq --store bolt:billing.db",
+		RunE: func(c *cobra.Command, _ []string) error {
+			filter, err := want.read(nil)
+			if err != nil {
+				return err
+			}
+			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
+				p := a.progress()
+				filter.Progress = func(read int) { p.tell("%d letters read", read) }
+				groups, err := s.queue.Groups(ctx, filter)
+				if err != nil {
+					return err
+				}
+				return a.showGroups(s, groups)
+			})
+		},
+	}
+	f.flags(c, true)
+	want.flags(c, 0)
+	return c
+}
+
+// with opens a session, and closes it when f has returned.
+func (a *app) with(ctx context.Context, f *connection, n needs, do func(context.Context, *session) error) error {
+	s, err := a.open(ctx, f, n)
+	if err != nil {
+		return err
+	}
+	if err := do(ctx, s); err != nil {
+		_ = s.close() // the first error is the one to tell
+		return err
+	}
+	return s.close()
+}
+
+// list is letters, one a line.
+func (a *app) list() *cobra.Command {
+	var f connection
+	var want filter
+	c := &cobra.Command{
+		Use: "list [ID…]", Short: "Letters, one a line",
+		RunE: func(c *cobra.Command, ids []string) error {
+			filter, err := want.read(ids)
+			if err != nil {
+				return err
+			}
+			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
+				return a.showLetters(ctx, s, filter)
+			})
+		},
+	}
+	f.flags(c, true)
+	want.flags(c, defaultLimit)
+	return c
+}
+
+// defaultLimit is a page that a person still reads.
+const defaultLimit = 100
+
+// page is how many rows are shown at once, so that the first are there quickly.
+const page = 20
+
+func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) error {
+	limit := f.Limit
+	if limit > 0 {
+		f.Limit++ // whether there are more
+	}
+	p := a.progress()
+	found := 0
+	f.Progress = func(read int) { p.tell("%d letters read, %d found", read, found) }
+	t := a.table("STORED", "STATE", "REASON", "SCOPE", "KEY", "ERROR", "ID")
+	for e, err := range s.queue.Letters(ctx, f) {
+		if err != nil {
+			return err
+		}
+		if found++; limit > 0 && found > limit {
+			a.say("there are more: --limit 0 lists all, --since and others choose")
+			found--
+			break
+		}
+		if a.json {
+			if err := a.object(s.shown(&e)); err != nil {
+				return err
+			}
+			continue
+		}
+		text := e.Letter.Error
+		if e.Err != nil {
+			text = e.Err.Error()
+		}
+		t.row(when(e.Stored), e.State().String(), string(e.Letter.Reason), short(e.Letter.Key.Scope, 24), short(e.Letter.Key.ID, 32), short(text, 60), e.Letter.ID)
+		if t.rows%page == 0 {
+			if err := t.flush(); err != nil {
+				return err
+			}
+		}
+	}
+	if found == 0 {
+		return nothing("no letter in %s matches", s.queue.Topic)
+	}
+	if a.json {
+		return nil
+	}
+	return t.flush()
+}
+
+// groupShown is a group as --json has it.
+type groupShown struct {
+	Count      int           `json:"count"`
+	Reason     string        `json:"reason,omitzero"`
+	ErrorType  string        `json:"error_type,omitzero"`
+	Pattern    string        `json:"pattern,omitzero"`
+	AppVersion string        `json:"app_version,omitzero"`
+	Unreadable bool          `json:"unreadable,omitzero"`
+	Rest       bool          `json:"rest,omitzero"` // all that are beyond the bound of groups
+	First      adminapi.Time `json:"first"`
+	Last       adminapi.Time `json:"last"`
+	Example    string        `json:"example"`
+	Error      string        `json:"error,omitzero"` // of the example
+}
+
+func (a *app) showGroups(s *session, groups []deadletter.Group) error {
+	if len(groups) == 0 {
+		return nothing("no letter in %s matches", s.queue.Topic)
+	}
+	t := a.table("COUNT", "REASON", "ERROR TYPE", "ERROR", "VERSION", "FIRST", "LAST", "EXAMPLE")
+	for i := range groups {
+		g := &groups[i]
+		if a.json {
+			out := groupShown{
+				g.Count, string(g.Reason), g.ErrorType, g.Pattern, g.AppVersion, g.Unreadable, g.Rest,
+				adminapi.Time(g.First), adminapi.Time(g.Last), g.Example, g.Error,
+			}
+			if err := a.object(out); err != nil {
+				return err
+			}
+			continue
+		}
+		reason, text := string(g.Reason), g.Pattern
+		if g.Unreadable {
+			reason = "no letter"
+		}
+		if g.Rest {
+			reason, text = "others", fmt.Sprintf("in more than %d groups", deadletter.MaxGroups)
+		}
+		t.row(number(g.Count), reason, short(g.ErrorType, 32), short(text, 60), short(g.AppVersion, 20), when(g.First), when(g.Last), g.Example)
+	}
+	if a.json {
+		return nil
+	}
+	return t.flush()
+}

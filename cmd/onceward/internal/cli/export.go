@@ -1,0 +1,52 @@
+package cli
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/internal/adminapi"
+)
+
+// letterExported is a letter as export has it, one a line.
+type letterExported struct {
+	Letter  letterShown   `json:"letter"`
+	Stack   adminapi.Text `json:"stack,omitzero"`
+	Message messageShown  `json:"message"`
+}
+
+// export writes letters with their messages, byte for byte.
+func (a *app) export() *cobra.Command {
+	var f connection
+	var want filter
+	c := &cobra.Command{
+		Use: "export [ID…]", Short: "Letters with their messages, as JSON Lines",
+		RunE: func(c *cobra.Command, ids []string) error {
+			filter, err := want.read(ids)
+			if err != nil {
+				return err
+			}
+			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
+				p := a.progress()
+				found := 0
+				filter.Progress = func(read int) { p.tell("%d letters read, %d written", read, found) }
+				for e, err := range s.queue.Letters(ctx, filter) {
+					if err != nil {
+						return err
+					}
+					found++
+					if err := a.object(letterExported{s.shown(&e), adminapi.Text(e.Letter.Stack), messageOf(&e.Letter)}); err != nil {
+						return err
+					}
+				}
+				if found == 0 {
+					return nothing("no letter in %s matches", s.queue.Topic)
+				}
+				return nil
+			})
+		},
+	}
+	f.flags(c, true)
+	want.flags(c, 0)
+	return c
+}

@@ -1,0 +1,187 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/deadletter"
+)
+
+// planning is what the flags say of a plan.
+type planning struct {
+	file, to, why string
+	expiresIn     time.Duration
+	acceptExpired bool
+	approve       []string
+}
+
+func (p *planning) flags(c *cobra.Command) {
+	s := c.Flags()
+	s.StringVarP(&p.file, "output", "o", "", "`FILE` to write the plan to; - is stdout")
+	s.StringVar(&p.why, "why", "", "`why` these letters are sent; kept with each of them")
+	s.StringVar(&p.to, "to", string(deadletter.ToRetry), "`where` copies go: retry, which only this consumer reads, or source")
+	s.DurationVar(&p.expiresIn, "expires-in", 24*time.Hour, "`time` during which the plan may be applied")
+	complete(c, "to", string(deadletter.ToRetry), string(deadletter.ToSource))
+}
+
+func (p *planning) read() error {
+	switch {
+	case p.file == "":
+		return usage("where to write the plan? -o FILE")
+	case p.to != string(deadletter.ToRetry) && p.to != string(deadletter.ToSource):
+		return usage("--to must be retry or source")
+	case p.acceptExpired && p.why == "":
+		return usage("--accept-expired needs a reason: --why TEXT")
+	case len(p.approve) > 0 && p.why == "":
+		return usage("--approve needs a reason: --why TEXT")
+	}
+	return nil
+}
+
+// plan decides what to do about each letter, and writes it down.
+func (a *app) plan() *cobra.Command {
+	var f connection
+	var want filter
+	var p planning
+	c := &cobra.Command{
+		Use: "plan [ID…] -o FILE", Short: "Decide about each letter, and freeze it in a file; nothing is changed",
+		Example: "  onceward dlq replay plan --error 'connection refused' -o plan.jsonl",
+		RunE: func(c *cobra.Command, ids []string) error {
+			filter, err := want.read(ids)
+			if err == nil {
+				err = p.read()
+			}
+			if err != nil {
+				return err
+			}
+			return a.with(c.Context(), &f, needs{letters: true, store: true}, func(ctx context.Context, s *session) error {
+				told := a.progress()
+				filter.Progress = func(read int) { told.tell("%d letters read", read) }
+				sel := deadletter.Selection{
+					Filter: filter, To: deadletter.Target(p.to), Who: s.who, Why: p.why, ExpiresIn: p.expiresIn, Approved: p.approve,
+				}
+				if p.acceptExpired {
+					sel.AcceptExpired = p.why
+				}
+				return a.writePlan(p.file, func(w io.Writer) (deadletter.Plan, error) { return s.queue.Plan(ctx, sel, w) })
+			})
+		},
+	}
+	f.flags(c, true)
+	want.flags(c, 0)
+	p.flags(c)
+	c.Flags().BoolVar(&p.acceptExpired, "accept-expired", false, "send letters also that are older than the window and have no record: they may have been done, and forgotten")
+	c.Flags().StringSliceVar(&p.approve, "approve", nil, "send the letter with this `ID`, which you have looked at, though it is held or in doubt, or its content has changed")
+	return c
+}
+
+var errEmptyPlan = errors.New("no letter")
+
+// writePlan writes a plan to a file that is there only when it is whole, and
+// says what it comes to.
+func (a *app) writePlan(file string, write func(io.Writer) (deadletter.Plan, error)) error {
+	var p deadletter.Plan
+	plan := func(w io.Writer) (err error) {
+		if p, err = write(w); err == nil && p.Letters == 0 {
+			err = errEmptyPlan
+		}
+		return err
+	}
+	var err error
+	if file == "-" {
+		err = plan(a.Stdout)
+	} else {
+		err = whole(file, plan)
+	}
+	switch {
+	case errors.Is(err, errEmptyPlan):
+		return nothing("nothing matches: there is no plan")
+	case err != nil:
+		return err
+	}
+	if file == "-" {
+		return nil
+	}
+	return a.showPlan(file, &p)
+}
+
+// whole writes a new file under another name first, and never over one.
+func whole(file string, write func(io.Writer) error) (err error) {
+	if _, err := os.Lstat(file); err == nil {
+		return usage("%s is there already: a plan is not written over another", file)
+	}
+	t, err := os.CreateTemp(filepath.Dir(file), "."+filepath.Base(file)+"-*")
+	if err != nil {
+		return err
+	}
+	err = write(t)
+	if err == nil {
+		err = t.Sync()
+	}
+	err = errors.Join(err, t.Close())
+	if err != nil {
+		return errors.Join(err, os.Remove(t.Name()))
+	}
+	return os.Rename(t.Name(), file)
+}
+
+// planShown is a plan as --json has it: its head, and where it is.
+type planShown struct {
+	File string          `json:"file"`
+	Plan deadletter.Plan `json:"plan"`
+}
+
+func (a *app) showPlan(file string, p *deadletter.Plan) error {
+	if a.json {
+		return a.object(planShown{file, *p})
+	}
+	f := a.facts()
+	f.add("plan", file)
+	f.add("job", p.Job)
+	f.add("consumer", p.Consumer)
+	f.add("letters", number(p.Letters))
+	for _, action := range []deadletter.Action{deadletter.Reopen, deadletter.Send, deadletter.Resolve, deadletter.Skip, deadletter.Refuse} {
+		f.add("  "+string(action), number(p.Counts[action])+actionText(action, p.Counts[action]))
+	}
+	f.add("copies go to", string(p.To))
+	f.add("expires", when(p.Expires))
+	if err := f.flush(); err != nil {
+		return err
+	}
+	if p.LaterCount > 0 {
+		a.say("%d later operations of the same ids have run already; their letters would come behind them:", p.LaterCount)
+		for _, l := range p.Later[:min(len(p.Later), 10)] {
+			a.say("  %s %s, %s, %s", l.Scope, l.ID, l.State, when(l.At))
+		}
+	}
+	a.say("nothing is changed yet; next: onceward dlq replay apply %s", shellWord(file))
+	return nil
+}
+
+func actionText(action deadletter.Action, n int) string {
+	if n == 0 {
+		return ""
+	}
+	return map[deadletter.Action]string{
+		deadletter.Reopen:  "  open the record for a further run, and send",
+		deadletter.Send:    "  send",
+		deadletter.Resolve: "  nothing to do: the operation is finished otherwise",
+		deadletter.Skip:    "  not now, or somebody else's",
+		deadletter.Refuse:  "  a person must look first",
+	}[action]
+}
+
+// shellWord is a name as a shell reads it.
+func shellWord(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=@") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}

@@ -1,0 +1,131 @@
+package cli
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/plain"
+)
+
+// object writes v as one line of JSON. What a terminal would obey is escaped
+// in it, as JSON allows anyway.
+func (a *app) object(v any) error {
+	text, err := json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return fmt.Errorf("write JSON: %w", err)
+	}
+	_, err = a.Stdout.Write(append(plain.JSON(text), '\n'))
+	return err
+}
+
+// say tells something on stderr.
+func (a *app) say(format string, args ...any) { fmt.Fprintf(a.talk, format+"\n", args...) }
+
+// table is rows of cells in columns. The heads say what is in them.
+type table struct {
+	w    *tabwriter.Writer
+	rows int
+}
+
+func (a *app) table(heads ...string) *table {
+	t := &table{w: tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)}
+	t.line(heads)
+	return t
+}
+
+// row adds a row. A row of a stream is shown when flush is called.
+func (t *table) row(cells ...string) {
+	t.rows++
+	t.line(cells)
+}
+
+func (t *table) line(cells []string) {
+	for i, c := range cells {
+		if c == "" {
+			c = "-"
+		}
+		cells[i] = plain.Line(c)
+	}
+	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+}
+
+func (t *table) flush() error { return t.w.Flush() }
+
+// facts are lines of name and value; a value that is empty is left out.
+type facts struct{ w *tabwriter.Writer }
+
+func (a *app) facts() facts { return facts{tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)} }
+
+func (f facts) add(name, value string) {
+	if value != "" {
+		fmt.Fprintf(f.w, "%s\t%s\n", name, plain.Line(value))
+	}
+}
+
+func (f facts) flush() error { return f.w.Flush() }
+
+// when is a time as people read it.
+func when(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format("2006-01-02 15:04:05Z")
+}
+
+// short is a text of at most n characters.
+func short(s string, n int) string {
+	if r := []rune(s); len(r) > n {
+		return string(r[:n-1]) + "…"
+	}
+	return s
+}
+
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprint(n)
+}
+
+// progress tells now and then how far something is.
+type progress struct {
+	a    *app
+	next time.Time
+}
+
+// progressEvery is rare enough for a log and often enough for a person.
+const progressEvery = 2 * time.Second
+
+func (a *app) progress() *progress { return &progress{a, time.Now().Add(progressEvery)} }
+
+func (p *progress) tell(format string, args ...any) {
+	if now := time.Now(); !p.a.quiet && now.After(p.next) {
+		p.next = now.Add(progressEvery)
+		p.a.say(format, args...)
+	}
+}
+
+// confirm asks whether to go on, where somebody can answer. Where nobody can,
+// --yes must have been given.
+func (a *app) confirm(format string, args ...any) error {
+	if a.yes {
+		return nil
+	}
+	if !a.Terminal {
+		return usage("nobody can be asked here: give --yes")
+	}
+	fmt.Fprintf(a.talk, format+" [y/N] ", args...)
+	line, err := bufio.NewReader(a.Stdin).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+		return nil
+	} else if err != nil {
+		a.say("")
+	}
+	return partly("not done: the answer was no")
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/deadletter"
+)
+
+// reading sets how messages of the dead-letter topic are read. named says that
+// the topic has the name of one of onceward's: there a message that is no
+// letter is a fault to be shown, and no letter of somebody else's to be sent.
+func (f *connection) reading(s *session, named bool) error {
+	e := deadletter.Envelope(f.envelope)
+	if e == "" {
+		e = deadletter.EnvelopeAuto
+		if named {
+			e = deadletter.EnvelopeOnceward
+		}
+	}
+	if !slices.Contains(deadletter.Envelopes(), e) {
+		return usage("--envelope must be one of %v", deadletter.Envelopes())
+	}
+	f.envelope = string(e)
+	if (f.idFrom == "") != (f.scope == "") {
+		return usage("--id-from and --scope make a key together")
+	}
+	if e == deadletter.EnvelopeOnceward {
+		if f.idFrom != "" {
+			return usage("--id-from is for letters of others: those of onceward name their key")
+		}
+		return nil
+	}
+	foreign := deadletter.Foreign{Consumer: s.queue.Consumer, Envelope: e, Topic: s.source, Scope: f.scope}
+	if f.idFrom != "" {
+		id, err := extract(f.idFrom)
+		if err != nil {
+			return usage("--id-from: %w", err)
+		}
+		foreign.ID = id
+	}
+	s.queue.Read = foreign.Read
+	return nil
+}
+
+// extract is a rule of a consumer's routes, for messages of a topic.
+func extract(rule string) (func(*brokers.Delivery) (string, error), error) {
+	kind, name, _ := strings.Cut(rule, ":")
+	var e consumer.Extract
+	switch kind {
+	case "field":
+		e = consumer.Field(name)
+	case "header":
+		e = consumer.Header(name)
+	case "broker-key":
+		e = consumer.BrokerKey()
+	default:
+		return nil, errors.New("must be field:PATH, header:NAME or broker-key")
+	}
+	if e.From == nil {
+		return nil, errors.New("the path or name after the colon cannot be one")
+	}
+	return func(d *brokers.Delivery) (string, error) {
+		id, err := e.From(&consumer.Delivery{BrokerKey: d.Key, Value: d.Value, Headers: d.Headers, Subject: d.Subject, Time: d.Time})
+		if err == nil && strings.TrimFunc(id, unicode.IsSpace) == "" {
+			err = errors.New("the id is blank") // as for a consumer, it stands for nothing
+		}
+		return id, err
+	}, nil
+}

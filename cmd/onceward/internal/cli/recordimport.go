@@ -1,0 +1,293 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// recordImport marks operations as done that were done elsewhere.
+func (a *app) recordImport() *cobra.Command {
+	var f connection
+	var in importing
+	c := &cobra.Command{
+		Use:   "import [FILE | -] --reason TEXT",
+		Short: "Mark operations as done that were done before this consumer: for cutting over",
+		Long: `Mark operations as done that were done elsewhere, so that a repeat of their
+messages is a duplicate here.
+
+A file, or stdin as -, has a JSON object a line: {"scope":…,"id":…,"at":…}; scope
+may be left out with --scope, at, the time when it was done, is optional and
+shortens how long it is remembered. From Redis come the ids of keys that match a
+pattern such as done:order:*, what stands for the star. What has a record already
+is left as it is, so that it can be called again.`,
+		Args: cobra.MaximumNArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			if err := in.check(args); err != nil {
+				return err
+			}
+			if err := a.confirm("Mark operations as done? Their messages will not be handled."); err != nil {
+				return err
+			}
+			return a.with(c.Context(), &f, needs{store: true, writes: true}, func(ctx context.Context, s *session) error {
+				done, err := in.open(ctx, a, args)
+				if err != nil {
+					return err
+				}
+				return a.importAll(ctx, s, &in, done)
+			})
+		},
+	}
+	f.flags(c, false)
+	a.flagYes(c)
+	s := c.Flags()
+	s.StringVar(&in.scope, "scope", "", "`SCOPE` of what does not say its own")
+	s.StringVar(&in.why, "reason", "", "`why`; kept with each record")
+	s.DurationVar(&in.window, "window", 0, "`time` that they are remembered, from when they were done (default: what the consumer says, or 336h)")
+	s.StringVar(&in.redis, "redis", "", "`URL` of a Redis server instead of a file: redis://[USER:PASSWORD@]HOST:PORT/DB (default $ONCEWARD_REDIS)")
+	s.StringVar(&in.pattern, "pattern", "", "`PATTERN` of the keys in Redis, with one *, which stands for the id")
+	return c
+}
+
+// importing is what the flags say of an import.
+type importing struct {
+	scope, why, redis, pattern string
+	window                     time.Duration
+}
+
+func (in *importing) check(args []string) error {
+	fromRedis := in.pattern != "" || in.redis != ""
+	switch {
+	case in.why == "" || len(in.why) > dedup.MaxError:
+		return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
+	case in.window < 0:
+		return usage("--window must not be negative")
+	case fromRedis == (len(args) == 1):
+		return usage("give a FILE, or --redis and --pattern")
+	case fromRedis && (strings.Count(in.pattern, "*") != 1 || strings.ContainsAny(in.pattern, `?[\`)):
+		return usage("--pattern must have one *, which stands for the id, and no other wildcard")
+	case fromRedis && in.scope == "":
+		return usage("ids from Redis need a --scope")
+	}
+	return nil
+}
+
+// doneBefore is one operation to be marked.
+type doneBefore struct {
+	Scope string    `json:"scope"`
+	ID    string    `json:"id"`
+	At    time.Time `json:"at"`
+}
+
+func (in *importing) open(ctx context.Context, a *app, args []string) (iter.Seq2[doneBefore, error], error) {
+	if len(args) == 0 {
+		return in.fromRedis(ctx, a)
+	}
+	if args[0] == "-" {
+		return lines(a.Stdin), nil
+	}
+	file, err := os.Open(args[0])
+	if err != nil {
+		return nil, err
+	}
+	return func(yield func(doneBefore, error) bool) {
+		defer file.Close() // it was only read
+		lines(file)(yield)
+	}, nil
+}
+
+// maxImportLine is a key of the largest size, every byte of it escaped.
+const maxImportLine = 16 << 10
+
+func lines(r io.Reader) iter.Seq2[doneBefore, error] {
+	return func(yield func(doneBefore, error) bool) {
+		in := bufio.NewScanner(r)
+		in.Buffer(nil, maxImportLine)
+		n := 0
+		for in.Scan() {
+			n++
+			if len(bytes.TrimSpace(in.Bytes())) == 0 {
+				continue
+			}
+			var d doneBefore
+			strict := json.NewDecoder(bytes.NewReader(in.Bytes()))
+			strict.DisallowUnknownFields()
+			if err := strict.Decode(&d); err != nil {
+				yield(d, fmt.Errorf("line %d: %w", n, err))
+				return
+			}
+			if _, err := strict.Token(); !errors.Is(err, io.EOF) {
+				yield(d, fmt.Errorf("line %d: more follows after the object", n))
+				return
+			}
+			if !yield(d, nil) {
+				return
+			}
+		}
+		if err := in.Err(); err != nil {
+			yield(doneBefore{}, fmt.Errorf("line %d: %w", n+1, err))
+		}
+	}
+}
+
+func (in *importing) fromRedis(ctx context.Context, a *app) (iter.Seq2[doneBefore, error], error) {
+	address := in.redis
+	if address == "" {
+		address = a.Getenv("ONCEWARD_REDIS")
+	}
+	if address == "" {
+		return nil, usage("where is Redis? --redis URL or $ONCEWARD_REDIS")
+	}
+	o, err := redis.ParseURL(address)
+	if err != nil {
+		return nil, usage("--redis is no URL of a Redis server") // the error repeats it, password and all
+	}
+	o.ContextTimeoutEnabled = true
+	before, after, _ := strings.Cut(in.pattern, "*")
+	return func(yield func(doneBefore, error) bool) {
+		client := redis.NewClient(o)
+		defer client.Close() // it was only read
+		keys := client.Scan(ctx, 0, in.pattern, 1000).Iterator()
+		for keys.Next(ctx) {
+			id := strings.TrimSuffix(strings.TrimPrefix(keys.Val(), before), after)
+			if !yield(doneBefore{ID: id}, nil) {
+				return
+			}
+		}
+		if err := keys.Err(); err != nil {
+			yield(doneBefore{}, fmt.Errorf("redis at %s: %w", o.Addr, err))
+		}
+	}, nil
+}
+
+// imported is what an import came to, as --json has it.
+type imported struct {
+	Read     int    `json:"read"`
+	Imported int    `json:"imported"`
+	Known    int    `json:"known"`   // that have a record already
+	Expired  int    `json:"expired"` // done longer ago than the window
+	Stopped  string `json:"stopped,omitzero"`
+}
+
+const importBatch = 500 // a commit is paid once for all of them
+
+func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter.Seq2[doneBefore, error]) error {
+	window := in.window
+	if window == 0 {
+		window = s.queue.Window
+	}
+	var out imported
+	var batch []dedup.Op
+	told := a.progress()
+	flush := func() error {
+		err := s.importBatch(ctx, batch, &out)
+		batch = batch[:0]
+		told.tell("%d read, %d imported", out.Read, out.Imported)
+		return err
+	}
+	now := time.Now()
+	run := func() error {
+		for d, err := range all {
+			if err != nil {
+				return errors.Join(flush(), err)
+			}
+			out.Read++
+			if d.Scope == "" {
+				d.Scope = in.scope
+			}
+			key := dedup.Key{Consumer: s.queue.Consumer, Scope: d.Scope, ID: d.ID}
+			if err := key.Validate(); err != nil || dedup.ReservedScope(d.Scope) {
+				return errors.Join(flush(), fmt.Errorf("operation %d, scope %q, is no operation's: %w", out.Read, d.Scope, err))
+			}
+			left := remembered(window, now, d.At)
+			if left <= 0 {
+				out.Expired++
+				continue
+			}
+			batch = append(batch, dedup.Op{Kind: dedup.Import, Key: key, Operator: &dedup.OperatorOp{Who: s.who, Why: in.why, Window: left}})
+			if len(batch) == importBatch {
+				if err := flush(); err != nil {
+					return err
+				}
+			}
+		}
+		return flush()
+	}
+	err := run()
+	if err != nil {
+		out.Stopped = err.Error()
+	}
+	if a.json {
+		if err := a.object(out); err != nil {
+			return err
+		}
+	} else {
+		a.say("%d read: %d imported, %d had a record already, %d were done longer ago than they are remembered", out.Read, out.Imported, out.Known, out.Expired)
+	}
+	switch {
+	case err != nil && out.Imported > 0:
+		return partly("%w; called again, it goes on", err)
+	case err != nil:
+		return err
+	case out.Read == 0:
+		return nothing("there was no operation to import")
+	}
+	return nil
+}
+
+// remembered is how long an operation is remembered from now on. In whole days:
+// the store keeps what expires together together.
+func remembered(window time.Duration, now, at time.Time) time.Duration {
+	const day = 24 * time.Hour
+	if at.IsZero() || !at.Before(now) {
+		return window
+	}
+	left := window - now.Sub(at)
+	if left <= 0 {
+		return 0
+	}
+	return min((left+day-1)/day*day, window)
+}
+
+// importBatch imports some operations. One that was known and forgotten has a
+// fence left, which the store tells: it is tried again with that.
+func (s *session) importBatch(ctx context.Context, ops []dedup.Op, out *imported) error {
+	for try := 0; len(ops) > 0; try++ {
+		answers, err := s.queue.Store.Apply(ctx, ops)
+		if err != nil {
+			return err
+		}
+		var again []dedup.Op
+		for i, answer := range answers {
+			switch {
+			case answer.Err != nil:
+				return fmt.Errorf("%v: %w", ops[i].Key, answer.Err)
+			case answer.Kind == dedup.Done:
+				out.Imported++
+			case answer.State == dedup.Absent && try == 0:
+				op := ops[i]
+				operator := *op.Operator
+				operator.Seen = dedup.Seen{Fence: answer.Fence, Run: answer.Run}
+				op.Operator = &operator
+				again = append(again, op)
+			default:
+				out.Known++
+			}
+		}
+		ops = again
+	}
+	return nil
+}

@@ -1,0 +1,107 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/plain"
+)
+
+// Process is what the command takes from outside.
+type Process struct {
+	Args   []string
+	Stdin  io.Reader
+	Stdout io.Writer // data
+	Stderr io.Writer // talk
+	Getenv func(string) string
+	// Terminal says that Stdin is one, so that questions can be asked.
+	Terminal bool
+}
+
+// app is one call of the command.
+type app struct {
+	*Process
+	out, talk io.Writer // Stdout and Stderr, without what a terminal would obey
+	json      bool
+	quiet     bool
+	yes       bool
+	began     bool // flags and arguments were right
+}
+
+// Run runs the command and returns its exit code. It blocks until all is done,
+// or ctx ends and what was begun has been ended.
+func Run(ctx context.Context, p *Process) int {
+	a := &app{Process: p, out: plain.Writer{W: p.Stdout}, talk: plain.Writer{W: p.Stderr}}
+	root := a.root()
+	root.SetArgs(p.Args)
+	root.SetIn(p.Stdin)
+	// Completion scripts go to stdout as they are: they are the command's own.
+	root.SetOut(p.Stdout)
+	root.SetErr(a.talk)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return Done
+	}
+	var e *exit
+	if !a.began && !errors.As(err, &e) {
+		err = &exit{Usage, err}
+	}
+	if text := err.Error(); text != "" {
+		fmt.Fprintf(a.talk, "onceward: %s\n", text)
+	}
+	if text := advice(err); text != "" {
+		fmt.Fprintf(a.talk, "  %s\n", text)
+	}
+	return code(err)
+}
+
+func (a *app) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "onceward",
+		Short: "Dead letters and records of onceward consumers",
+		Long: `onceward shows what consumers have left behind, dead letters and records, and
+works it off.
+
+Where to look: --from the dead-letter topic and --store the consumer's store, or
+--via a running consumer, which has both. Data goes to stdout, talk to stderr.
+
+Exit status: 0 done; 1 failed; 2 wrong flags; 3 nothing matched; 4 partly done,
+refused, or found wanting.`,
+		SilenceErrors: true, SilenceUsage: true,
+		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
+		Args:             noArguments,
+		RunE:             help,
+	}
+	root.PersistentFlags().BoolVar(&a.json, "json", false, "data as JSON: one object, or one a line for lists")
+	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
+	root.AddCommand(a.dlq(), a.record(), a.pause(), a.resume(), a.doctor(), a.version())
+	return root
+}
+
+// noArguments names an unknown subcommand as what it is.
+func noArguments(c *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s: unknown command %q; --help lists those there are", c.CommandPath(), args[0])
+	}
+	return nil
+}
+
+// help is what a command that has others below does by itself.
+func help(c *cobra.Command, _ []string) error {
+	c.SetOut(c.ErrOrStderr())
+	if err := c.Help(); err != nil {
+		return err
+	}
+	return &exit{code: Usage}
+}
+
+// group is a command that only has others below it.
+func group(use, short string, below ...*cobra.Command) *cobra.Command {
+	c := &cobra.Command{Use: use, Short: short, Args: noArguments, RunE: help}
+	c.AddCommand(below...)
+	return c
+}

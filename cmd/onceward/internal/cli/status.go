@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/internal/adminapi"
+)
+
+// status is what became of the letters of a plan.
+func (a *app) status() *cobra.Command {
+	var f connection
+	each := false
+	wait := time.Duration(0)
+	c := &cobra.Command{
+		Use: "status FILE", Short: "What became of each letter of a plan, from the records",
+		Args: cobra.ExactArgs(1),
+		RunE: func(c *cobra.Command, args []string) error {
+			file, p, err := readPlan(args[0])
+			if err != nil {
+				return err
+			}
+			defer file.Close() // it was only read
+			f.ofPlan(p)
+			return a.with(c.Context(), &f, needs{store: true}, func(ctx context.Context, s *session) error {
+				s.queue.Topic = p.Topic
+				if err := s.settled(ctx, p, wait, a.progress()); err != nil {
+					return err
+				}
+				return a.showStatus(ctx, s, p, each)
+			})
+		},
+	}
+	f.flags(c, false)
+	c.Flags().BoolVar(&each, "each", false, "every letter, one a line")
+	c.Flags().DurationVar(&wait, "wait", 0, "wait until no copy waits any more, at most this `time`; needs --via")
+	return c
+}
+
+// settled waits until no copy of the plan waits, at most for a time.
+func (s *session) settled(ctx context.Context, p *deadletter.PlanFile, most time.Duration, told *progress) error {
+	const poll = time.Second // an outcome takes longer than that to be of interest
+	for end := time.Now().Add(most); time.Now().Before(end); {
+		waiting := 0
+		for e, err := range s.queue.Outcome(ctx, p) {
+			if err != nil {
+				return err
+			}
+			if e.Outcome == deadletter.Waiting {
+				waiting++
+			}
+		}
+		if waiting == 0 {
+			return nil
+		}
+		told.tell("%d copies wait", waiting)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(poll):
+		}
+	}
+	return nil
+}
+
+// endedShown is one letter, one a line with --each --json.
+type endedShown struct {
+	ID      string        `json:"id,omitzero"`
+	Scope   adminapi.Text `json:"scope,omitzero"`
+	Key     adminapi.Text `json:"key,omitzero"`
+	Outcome string        `json:"outcome"`
+	State   string        `json:"state,omitzero"` // of its key's record now
+	Error   adminapi.Text `json:"error,omitzero"` // that the record tells
+}
+
+// statusShown is the sum of a plan.
+type statusShown struct {
+	Job     string                     `json:"job"`
+	Letters int                        `json:"letters"`
+	Counts  map[deadletter.Outcome]int `json:"counts"`
+}
+
+var outcomes = []deadletter.Outcome{
+	deadletter.Succeeded, deadletter.Resolved, deadletter.Waiting, deadletter.FailedAgain, deadletter.Held, deadletter.InDoubt,
+	deadletter.NotSent, deadletter.Refused, deadletter.Skipped, deadletter.Gone, deadletter.Unknown,
+}
+
+func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile, each bool) error {
+	out := statusShown{Job: p.Job, Letters: p.Letters, Counts: map[deadletter.Outcome]int{}}
+	t := a.table("OUTCOME", "KEY", "RECORD", "ERROR", "ID")
+	for e, err := range s.queue.Outcome(ctx, p) {
+		if err != nil {
+			return err
+		}
+		out.Counts[e.Outcome]++
+		good := e.Outcome == deadletter.Succeeded || e.Outcome == deadletter.Resolved
+		switch {
+		case a.json && each:
+			shown := endedShown{ID: e.ID, Scope: adminapi.Text(e.Key.Scope), Key: adminapi.Text(e.Key.ID), Outcome: string(e.Outcome), Error: adminapi.Text(e.Record.Error)}
+			if e.Key.ID != "" {
+				shown.State = e.Record.State.String()
+			}
+			if err := a.object(shown); err != nil {
+				return err
+			}
+		case !a.json && (each || !good && t.rows < defaultLimit):
+			t.row(string(e.Outcome), short(keyText(e.Key), 48), e.Record.State.String(), short(e.Record.Error, 60), e.ID)
+		}
+	}
+	if a.json && !each {
+		if err := a.object(out); err != nil {
+			return err
+		}
+	}
+	if !a.json {
+		if err := a.statusTable(&out, t, each); err != nil {
+			return err
+		}
+	}
+	if out.Counts[deadletter.Succeeded]+out.Counts[deadletter.Resolved] < out.Letters {
+		return &exit{code: Partly}
+	}
+	return nil
+}
+
+func (a *app) statusTable(out *statusShown, t *table, each bool) error {
+	f := a.facts()
+	f.add("job", out.Job)
+	f.add("letters", number(out.Letters))
+	for _, o := range outcomes {
+		f.add("  "+string(o), number(out.Counts[o]))
+	}
+	if err := f.flush(); err != nil {
+		return err
+	}
+	if t.rows == 0 {
+		return nil
+	}
+	fmt.Fprintln(a.out)
+	if !each && t.rows == defaultLimit {
+		a.say("the first %d that have not succeeded; --each lists all", defaultLimit)
+	}
+	return t.flush()
+}
