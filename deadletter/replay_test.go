@@ -201,6 +201,36 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 	})
 }
 
+func TestAnOperationThatSucceededSinceThePlanIsNotRunAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		// Somebody opens the record by hand, and the sender sends it again.
+		key := dedup.Key{Consumer: "billing", Scope: "order.create", ID: "a"}
+		records, err := d.store.Lookup(t.Context(), []dedup.Key{key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := records[0]
+		answers, err := d.store.Apply(t.Context(), []dedup.Op{{Kind: dedup.Reopen, Key: key, Operator: &dedup.OperatorOp{
+			Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence}, Job: "by hand", LetterRun: r.Run, Fingerprint: r.Fingerprint,
+		}}})
+		if err != nil || answers[0].Kind != dedup.Done {
+			t.Fatal(err, answers)
+		}
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidChange: 1})
+		d.digest()
+		d.once("a")
+		want(t, "a new plan", d.plan(deadletter.Selection{}).Counts, map[deadletter.Action]int{deadletter.Resolve: 1})
+	})
+}
+
 func TestLettersThatRetentionHasRemovedAreGoneAndOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
