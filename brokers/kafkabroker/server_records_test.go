@@ -9,7 +9,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/onceward/onceward/brokers"
 )
@@ -161,7 +163,8 @@ func TestTheBrokersTimeWhereTheTopicKeepsIt(t *testing.T) {
 // for good.
 func TestCompactedTopics(t *testing.T) {
 	o := newOther(t, server(t))
-	topic := o.newTopic(t, 1, "cleanup.policy", "compact", "segment.ms", "100", "min.cleanable.dirty.ratio", "0.01", "delete.retention.ms", "0", "min.compaction.lag.ms", "0")
+	const never = "3600000" // while it is compared, the log stands still
+	topic := o.newTopic(t, 1, "cleanup.policy", "compact", "segment.ms", "100", "min.cleanable.dirty.ratio", "0.01", "delete.retention.ms", "0", "min.compaction.lag.ms", never)
 	keyed := func(key string, value []byte) {
 		t.Helper()
 		r := &kgo.Record{Topic: topic, Key: []byte(key), Value: value}
@@ -193,6 +196,7 @@ func TestCompactedTopics(t *testing.T) {
 	roll()
 	keyed("last", []byte("v"))
 	sameRecords(t, o, topic)
+	o.alter(t, topic, "min.compaction.lag.ms", "0")
 	all := len(o.records(t, topic))
 	// The cleaner looks each second, and at the dirtiest logs first.
 	// It takes closed segments only, and a message more closes the last one.
@@ -203,5 +207,29 @@ func TestCompactedTopics(t *testing.T) {
 		keyed("last", []byte("v"))
 		all++
 	}
+	o.alter(t, topic, "min.compaction.lag.ms", never)
+	eventually(t, "the log stands still", func() bool {
+		before := len(o.records(t, topic))
+		time.Sleep(2 * time.Second) // the cleaner looks each second
+		return len(o.records(t, topic)) == before
+	})
 	sameRecords(t, o, topic)
+}
+
+// alter changes one setting of a topic.
+func (o *other) alter(t *testing.T, topic, name, value string) {
+	t.Helper()
+	c := kmsg.NewIncrementalAlterConfigsRequestResourceConfig()
+	c.Name, c.Value, c.Op = name, &value, kmsg.IncrementalAlterConfigOpSet
+	rr := kmsg.NewIncrementalAlterConfigsRequestResource()
+	rr.ResourceType, rr.ResourceName, rr.Configs = kmsg.ConfigResourceTypeTopic, topic, append(rr.Configs, c)
+	req := kmsg.NewPtrIncrementalAlterConfigsRequest()
+	req.Resources = append(req.Resources, rr)
+	res, err := req.RequestWith(t.Context(), o.client)
+	if err == nil {
+		err = kerr.ErrorForCode(res.Resources[0].ErrorCode)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
