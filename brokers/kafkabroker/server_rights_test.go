@@ -18,12 +18,18 @@ import (
 	"github.com/onceward/onceward/brokers/kafkabroker"
 )
 
-// deny takes a right on a topic from a user.
+// deny takes a right on a topic from a user. Where no other rights were given,
+// it takes them too.
 func (o *other) deny(t *testing.T, user, topic string, right kmsg.ACLOperation) {
+	t.Helper()
+	o.rule(t, user, topic, right, kmsg.ACLPermissionTypeDeny)
+}
+
+func (o *other) rule(t *testing.T, user, topic string, right kmsg.ACLOperation, how kmsg.ACLPermissionType) {
 	t.Helper()
 	c := kmsg.NewCreateACLsRequestCreation()
 	c.ResourceType, c.ResourceName, c.ResourcePatternType = kmsg.ACLResourceTypeTopic, topic, kmsg.ACLResourcePatternTypeLiteral
-	c.Principal, c.Host, c.Operation, c.PermissionType = "User:"+user, "*", right, kmsg.ACLPermissionTypeDeny
+	c.Principal, c.Host, c.Operation, c.PermissionType = "User:"+user, "*", right, how
 	req := kmsg.NewPtrCreateACLsRequest()
 	req.Creations = append(req.Creations, c)
 	res, err := req.RequestWith(t.Context(), o.client)
@@ -117,6 +123,7 @@ func TestWithoutTheRightToReadABrowseSaysSo(t *testing.T) {
 			if all, err := shown(b.Browse(t.Context(), topic, brokers.From{})); err != nil || len(all) != 3 {
 				t.Fatalf("before: %v, %v", all, err)
 			}
+			o.rule(t, user, topic, kmsg.ACLOperationAll, kmsg.ACLPermissionTypeAllow)
 			o.deny(t, user, topic, right)
 			defer o.permit(t, topic)
 			hidden := right != kmsg.ACLOperationRead
