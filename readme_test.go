@@ -25,6 +25,9 @@ var ranBy = map[string][2]string{
 	"go run ./examples/quickstart --kafka embedded":                            {"examples/quickstart/quickstart_test.go", `"--kafka", embedded`},
 	"go run ./examples/kafka-orders --brokers 127.0.0.1:9092 --create":         {"examples/kafka-orders/orders_test.go", `"--brokers", s.addresses, "--create"`},
 	"go run ./examples/kafka-orders produce --brokers 127.0.0.1:9092 --create": {"examples/kafka-orders/orders_test.go", `"produce", "--brokers", s.addresses, "--create"`},
+	"go run ./examples/replay":                                                 {".ci/run", `proof "$out/examples/replay"`},
+	"go install github.com/onceward/onceward/cmd/onceward@latest":              {".ci/run", `go install "$module/cmd/onceward@latest"`},
+	"export ONCEWARD_VIA=http://127.0.0.1:8080":                                {"cmd/onceward/internal/cli/readme_test.go", `ONCEWARD_VIA`},
 	"make bench-store": {"Makefile", "bench-store:"},
 	"make bench-nats":  {"Makefile", "bench-nats:"},
 	"make bench-kafka": {"Makefile", "bench-kafka:"},
@@ -68,6 +71,9 @@ func TestEveryCommandInTheReadmeIsRunSomewhere(t *testing.T) {
 	}
 	for _, command := range commands {
 		by, known := ranBy[command]
+		if strings.HasPrefix(command, "onceward ") {
+			by, known = [2]string{"cmd/onceward/internal/cli/readme_test.go", `HasPrefix(line, "onceward ")`}, true
+		}
 		if !known {
 			t.Errorf("%q is run by nothing", command)
 			continue
