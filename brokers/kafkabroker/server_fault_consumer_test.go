@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/onceward/onceward/brokers/kafkabroker"
 	"github.com/onceward/onceward/consumer"
@@ -92,7 +93,9 @@ func (k *clerk) finish(o *other, stored map[int64]int32) {
 		}
 		return n
 	}
+	began := time.Now()
 	eventually(k.t, "the consumer handles all that was stored", func() bool { return open() == 0 })
+	k.t.Logf("a consumer was done %v later", time.Since(began).Round(time.Millisecond))
 	var letters map[int64]map[string]bool
 	unwritten := func() (n int) {
 		letters = map[int64]map[string]bool{}
