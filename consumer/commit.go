@@ -60,6 +60,7 @@ func (p *pipeline) collect() {
 	}
 	p.collectEnds()
 	p.collectNotes()
+	p.collectAnswers()
 	p.renewals()
 	p.collectAlone()
 	p.collectPrefixes()
@@ -97,11 +98,26 @@ func (p *pipeline) collectEnds() {
 func (p *pipeline) collectNotes() {
 	n := min(len(p.notes), p.nextRoom())
 	for _, t := range p.notes[:n] {
-		p.add(t, dedup.Op{Kind: dedup.NoteLetter, Key: p.noteKey(t), Letter: &dedup.LetterOp{Letter: dedup.Letter{
-			ID: t.note.id, Reason: t.note.reason, Run: t.note.run, Opened: t.note.opened, Source: p.position(t), Time: t.d.Time,
-		}}})
+		l := dedup.Letter{
+			ID: t.note.id, Reason: t.note.reason, Run: t.note.run, Opened: t.note.opened, Source: p.position(t), Time: t.stored(),
+		}
+		if t.again() {
+			l.Token = t.replay.ticket.Token
+		}
+		p.add(t, dedup.Op{Kind: dedup.NoteLetter, Key: p.noteKey(t), Letter: &dedup.LetterOp{Letter: l}})
+		if t.answers() {
+			p.addAnswers(t, nil) // after the new one, so that no letter is lost between them
+		}
 	}
 	p.notes = slices.Delete(p.notes, 0, n)
+}
+
+func (p *pipeline) collectAnswers() {
+	n := min(len(p.answers), p.nextRoom())
+	for _, t := range p.answers[:n] {
+		p.addAnswers(t, t)
+	}
+	p.answers = slices.Delete(p.answers, 0, n)
 }
 
 func (p *pipeline) collectPrefixes() {
@@ -150,6 +166,12 @@ func (p *pipeline) collectClaims() {
 		}
 		if !t.lane.Retry {
 			op.Position = p.position(t)
+		}
+		if t.replay != nil {
+			op.ReplayToken, op.Stored = t.replay.ticket.Token, t.stored()
+			if at := t.origin(); at != (dedup.Position{}) {
+				op.Position = at
+			}
 		}
 		p.add(t, op)
 	})
@@ -313,6 +335,13 @@ func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time
 			p.log.Error("letter could not be noted", append(p.attrs(t, a.Err), "answer", a.Kind.String())...)
 		}
 		p.noted(t)
+	case dedup.MoveLetter:
+		if a.Err != nil {
+			p.log.Error("letter could not be told what became of its copy", "letter", op.Letter.Letter.ID, "error", a.Err)
+		}
+		if t != nil {
+			p.ack(t)
+		}
 	case dedup.Renew:
 		p.renewing--
 		p.renewed(t, a, sent)

@@ -157,6 +157,9 @@ func (r *Route) check(f *faults, at string) {
 	if dedup.ValidateScope(r.Scope) != nil {
 		f.add(at+"Scope", fmt.Sprintf("is %d bytes: %s", len(r.Scope), quoteBounded(r.Scope)), fmt.Sprintf("1 to %d bytes of UTF-8 without control characters", dedup.MaxScope))
 	}
+	if dedup.ReservedScope(r.Scope) {
+		f.add(at+"Scope", fmt.Sprintf("is %s: scopes that begin with \"onceward.\" are its own", quoteBounded(r.Scope)), "a name of yours, such as \"order.create\"")
+	}
 	if r.Match.Is == nil && r.Match.Rule != "" {
 		f.add(at+"Match.Is", "is nil", "a function, or the zero Match for every delivery")
 	}

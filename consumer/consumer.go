@@ -26,6 +26,8 @@ type Consumer struct {
 	pipeline *pipeline
 	ran      atomic.Bool
 	accepted atomic.Bool // the store was, by the marks of the first lanes
+	pausing  sync.Mutex  // held while what is paused is asked and heeded
+	stats    stats
 }
 
 // New checks a configuration and returns the consumer that it describes. It
@@ -113,6 +115,7 @@ func (c *Consumer) Run(ctx context.Context) error {
 	}()
 	helpers.Go(func() {
 		unlessExited(func() {
+			c.firstPauses(receiving)
 			r := &receiver{p: p, seed: maphash.MakeSeed(), first: c.firstMark}
 			if err := r.run(receiving); err != nil {
 				fail(err)

@@ -115,6 +115,46 @@
 // message is acknowledged. Its record still owes the letter, and a repeat of the
 // message writes it again, with the same dl-id.
 //
+// # Replays
+//
+// A letter that is sent back ([deadletter.Queue]) comes as a message like any
+// other, to the retry topic or the source, with a token. Only what the store
+// confirms counts: a delivery whose token is that of a letter of this consumer,
+// held by a replay and not answered yet, is the copy of that letter. A token that
+// the store does not have decides nothing, and while the store does not answer
+// nothing is decided of what bears one. The copy of a letter
+//
+//   - is never too old;
+//   - tells its letter what became of it: succeeded, failed, in doubt. The letter
+//     knows before the copy is acknowledged, so a crash in between only repeats
+//     the telling. It keeps its token where it has to wait long;
+//   - opens a letter of its next run where it dies with a key, and is the same
+//     incident, with the same dl-id and one run further, where it dies without:
+//     after the third death the letter is held for a person;
+//   - is absorbed where a repeat of the original has run in its place. That
+//     repeat has told the letter too, since the record names it.
+//
+// A repeat of a copy whose letter was told before, also of one that was followed
+// by others, is acknowledged without another letter.
+//
+// # Pauses
+//
+// [dedup.SetPause] stops a consumer, or one scope of it, until [dedup.LiftPause];
+// every process that shares the store heeds it within about a second and after a
+// restart, and says so in [Status]. While the whole consumer is paused nothing is
+// received and nothing starts; what runs may finish; partitions and leases are
+// kept. What was received and has not started stays in the process.
+//
+// Of a paused scope deliveries are received and not claimed, also the repeats of
+// what is finished. They wait in the process, and with each of them its ordering
+// key, also where the rest of that key is of another scope; those of the retry
+// topic stay with the broker, at the cost of some bytes. Others go on until the
+// bound on unfinished deliveries is full of the paused scope's: nothing more is
+// received then, of any scope, and on Kafka the position stays at the first that
+// waits. A scope that is paused for longer than it takes to fill the bound
+// therefore pauses the consumer. JetStream's own bound (MaxAckPending) counts
+// them too.
+//
 // # Concurrency
 //
 // Handlers of different ordering keys run beside each other, at most

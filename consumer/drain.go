@@ -22,6 +22,7 @@ func (c *Consumer) assigned(lanes []*brokers.Lane) error {
 	if err := c.checkMarks(lanes); err != nil {
 		return err
 	}
+	c.pipeline.fresh.add(lanes)
 	for _, l := range lanes {
 		c.log.Info("partition assigned", "topic", l.Topic, "partition", l.Partition, "retry", l.Retry, "backlog", l.Backlog)
 	}
@@ -33,6 +34,7 @@ func (c *Consumer) assigned(lanes []*brokers.Lane) error {
 // ends.
 func (c *Consumer) revoked(ctx context.Context, lanes []*brokers.Lane) {
 	p := c.pipeline
+	p.fresh.drop(lanes)
 	deadline, ok := ctx.Deadline()
 	if !ok {
 		deadline = time.Now().Add(c.cfg.Drain)
@@ -72,6 +74,7 @@ func (c *Consumer) revoked(ctx context.Context, lanes []*brokers.Lane) {
 // lostLanes is called by the source when lanes are gone already.
 func (c *Consumer) lostLanes(lanes []*brokers.Lane, cause error) {
 	p := c.pipeline
+	p.fresh.drop(lanes)
 	p.post(func() {
 		for _, bl := range lanes {
 			l := p.laneOf(bl)

@@ -2,8 +2,11 @@ package consumer
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/dedup"
 )
 
 // loopStuck is how long the loop may stand still, in a commit for example, or
@@ -21,6 +24,9 @@ type Status struct {
 	// Degraded lists what does not work at the moment, by what it affects. It
 	// heals by itself: red readiness would only block the rollout of a fix.
 	Degraded map[string]string
+	// Paused is what somebody has paused, on purpose: nothing new starts there
+	// until it is resumed. A Pause without a scope is that of the whole consumer.
+	Paused []dedup.Pause
 	// Unfinished deliveries in the process, and their bytes.
 	Unfinished, Bytes int
 	// Hung handlers.
@@ -38,6 +44,7 @@ type health struct {
 	hungNow  int
 	lag      int64
 	degraded map[string]string
+	paused   []dedup.Pause // replaced, never written into
 }
 
 func newHealth() *health { return &health{degraded: map[string]string{}, lag: -1} }
@@ -58,6 +65,14 @@ func (h *health) restore(what string) (was bool) {
 	_, was = h.degraded[what]
 	delete(h.degraded, what)
 	return was
+}
+
+// pauses notes what is paused and returns what was.
+func (h *health) pauses(now []dedup.Pause) (before []dedup.Pause) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	before, h.paused = h.paused, now
+	return before
 }
 
 func (h *health) hung(n int) {
@@ -82,7 +97,7 @@ func (h *health) joined() {
 func (c *Consumer) Status() Status {
 	p := c.pipeline
 	c.health.mu.Lock()
-	s := Status{Ready: c.health.ready, Hung: c.health.hungNow, Lag: c.health.lag, Degraded: maps.Clone(c.health.degraded)}
+	s := Status{Ready: c.health.ready, Hung: c.health.hungNow, Lag: c.health.lag, Degraded: maps.Clone(c.health.degraded), Paused: slices.Clone(c.health.paused)}
 	c.health.mu.Unlock()
 	s.Unfinished, s.Bytes = p.room.used()
 	s.Live = s.Hung == 0 && !stuck(p.moved.Load()) && !stuck(p.resolving.Load())

@@ -22,7 +22,7 @@ const (
 )
 
 // keep does what must be done beside the traffic: the acknowledged prefix and
-// the mark are written, expired records are swept.
+// the mark are written, expired records are swept, pauses are heeded.
 func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 	tick := time.NewTicker(keepEvery)
 	defer tick.Stop()
@@ -34,6 +34,7 @@ func (c *Consumer) keep(ctx context.Context, fail func(error)) {
 		case <-ctx.Done():
 			return
 		}
+		_ = c.lookAtPauses(ctx) // it has told of it, and asks again
 		if !c.accepted.Load() {
 			// No lane yet, or a refused copy, which must not catch up, write by write.
 			if err := c.standby(ctx); err != nil {

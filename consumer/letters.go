@@ -1,10 +1,12 @@
 package consumer
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -31,6 +33,15 @@ func (p *pipeline) position(t *task) dedup.Position {
 	if t.lane.Retry && t.record != nil && t.record.Source != (dedup.Position{}) {
 		return t.record.Source
 	}
+	return lies(t)
+}
+
+// lies is where a message lies whose record is that of another one, or which
+// has none.
+func lies(t *task) dedup.Position {
+	if at := t.origin(); at != (dedup.Position{}) {
+		return at
+	}
 	return dedup.Position{Source: t.d.Lane.Source, Partition: t.d.Lane.Partition, Offset: t.d.Offset}
 }
 
@@ -42,10 +53,13 @@ func (p *pipeline) place(t *task) {
 
 // noteKey is the key of a letter's note: whole, or the consumer alone.
 func (p *pipeline) noteKey(t *task) dedup.Key {
-	if t.bad != nil {
-		return dedup.Key{Consumer: p.cfg.Name}
+	switch {
+	case t.bad == nil:
+		return t.view.Key
+	case t.again():
+		return t.replay.note.Key
 	}
-	return t.view.Key
+	return dedup.Key{Consumer: p.cfg.Name}
 }
 
 // mail sends a task's letter on its way, and says so.
@@ -64,21 +78,29 @@ func (p *pipeline) badLetter(t *task) {
 	reason := t.bad.reason
 	t.err, t.stack = t.bad, string(t.bad.stack)
 	t.err = p.redact(t)
-	p.mail(t, letterNote{id: p.idAt(t, reason), reason: string(reason)})
+	note := letterNote{id: p.idAt(t, reason), reason: string(reason), run: 1}
+	if r := t.replay; r != nil {
+		// The message of a letter is dead again: the same incident goes on.
+		note.id, note.opened, note.run = r.note.ID, r.note.Opened, max(r.note.Run, 1)+1
+	}
+	p.mail(t, note)
 }
 
 func (p *pipeline) tooOldLetter(t *task) {
+	t.answer = dedup.Failed
 	t.err = errors.New("passed before, and its record has expired: a repeat cannot be told from a new message")
 	p.mail(t, letterNote{id: p.idAt(t, deadletter.ReasonTooOld), reason: string(deadletter.ReasonTooOld)})
 }
 
 func (p *pipeline) idAt(t *task, reason deadletter.Reason) string {
-	return deadletter.IDAt(p.cfg.Name, t.d.Lane.Source, t.d.Lane.Partition, t.d.Offset, reason)
+	at := lies(t)
+	return deadletter.IDAt(p.cfg.Name, at.Source, at.Partition, at.Offset, reason)
 }
 
 func (p *pipeline) conflictLetter(t *task) {
 	t.err = fmt.Errorf("same key as a message at %s/%d/%d, other content", t.record.Source.Source, t.record.Source.Partition, t.record.Source.Offset)
 	id := deadletter.ConflictID(t.view.Key, t.opened, t.fp)
+	t.answer = dedup.Failed
 	p.mail(t, letterNote{id: id, reason: string(deadletter.ReasonConflict), run: t.run, opened: t.opened})
 }
 
@@ -88,7 +110,7 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 	if state == dedup.InDoubt {
 		reason = deadletter.ReasonInDoubt
 	}
-	t.reason = string(reason)
+	t.reason, t.answer = string(reason), state
 	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, t.opened), reason: t.reason, run: t.run, opened: t.opened})
 }
 
@@ -96,19 +118,19 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 // getting so far as its letter.
 func (p *pipeline) owedLetter(t *task) {
 	r := t.record
-	t.reason, t.err, t.stack = r.Reason, recorded(r), r.Stack
+	t.reason, t.err, t.stack, t.answer = r.Reason, recorded(r), r.Stack, r.State
 	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened})
 }
 
 // letter is what is published for a task in phase lettering.
 func (p *pipeline) letter(t *task) deadletter.Letter {
 	text, typ, stack := errorTexts(t)
-	at, stored := p.position(t), t.d.Time
+	at, stored := p.position(t), t.stored()
 	if t.note.reason == string(deadletter.ReasonConflict) {
 		// The record speaks of the message that was first, not of this one.
-		at = dedup.Position{Source: t.d.Lane.Source, Partition: t.d.Lane.Partition, Offset: t.d.Offset}
+		at = lies(t)
 	}
-	if at.Source != t.d.Lane.Source {
+	if at.Source != t.d.Lane.Source && at != t.origin() {
 		stored = time.Time{} // it is the copy's that waited, and the original's is not kept
 	}
 	l := deadletter.Letter{
@@ -122,8 +144,16 @@ func (p *pipeline) letter(t *task) deadletter.Letter {
 		},
 		BrokerKey: t.d.Key, Value: t.d.Value, Headers: t.view.Headers,
 	}
-	if t.bad == nil {
+	switch {
+	case t.bad == nil:
 		l.Key, l.Fingerprint = t.view.Key, t.fp
+	case t.again() && t.replay.note.Key.ID != "":
+		l.Key = t.replay.note.Key // which could be found once, and has a record
+	}
+	if r := t.replay; r != nil {
+		l.ReplayJob, l.ReplayCount = cmp.Or(r.note.Job, r.ticket.Job), r.ticket.Count
+	} else if r := t.runs(); r != nil {
+		l.ReplayJob = r.Job
 	}
 	if r := t.record; r != nil {
 		l.FirstFailed, l.LastFailed = r.FirstFailed, r.LastFailed
@@ -142,8 +172,12 @@ func (p *pipeline) outgoing(t *task) brokers.Outgoing {
 	topic := p.destination(t)
 	switch {
 	case t.phase == copying:
+		headers := t.view.Headers
+		if t.replay != nil { // so that its letter is answered in the end
+			headers = slices.Concat(headers, t.replay.ticket.Headers())
+		}
 		return brokers.Outgoing{
-			Topic: topic, Key: t.d.Key, Value: t.d.Value, Headers: t.view.Headers, Subject: t.d.Subject,
+			Topic: topic, Key: t.d.Key, Value: t.d.Value, Headers: headers, Subject: t.d.Subject,
 			ID: fmt.Sprintf("%s-%d", deadletter.ID(t.view.Key, t.opened), t.fence),
 		}
 	case t.pointer:

@@ -39,7 +39,11 @@ type pipeline struct {
 	}
 	wake  chan struct{} // something came in
 	room  *budget
-	moved atomic.Int64 // when the loop last moved, for liveness
+	gate  gate       // of the receiver
+	fresh freshLanes // whose prefix is to be looked up
+	// absorbed counts repeats of what had passed when their lane began.
+	absorbed atomic.Int64
+	moved    atomic.Int64 // when the loop last moved, for liveness
 	// resolving is since when the receiver has been finding keys, 0 when it is
 	// not: a user's function may block it.
 	resolving atomic.Int64
@@ -52,11 +56,13 @@ type pipeline struct {
 	chains   map[uint64]*task // by ordering key: its last task
 	wanted   queue            // to be claimed, in order
 	parked   parkedHeap
-	owned    []*task // claims that are held
-	readied  []*task // owned, to be handed to the workers
-	handed   int     // handed over and not started, as last seen
-	busy     int     // running, as last seen
-	ahead    int     // bound on readied + handed
+	paused   map[*Route]bool // nil while nothing is
+	held     []*task         // of paused routes, not claimed
+	owned    []*task         // claims that are held
+	readied  []*task         // owned, to be handed to the workers
+	handed   int             // handed over and not started, as last seen
+	busy     int             // running, as last seen
+	ahead    int             // bound on readied + handed
 	// carefulUntil is for how long ahead does not grow.
 	carefulUntil time.Time
 	active       int // tasks that something outside is being done for
@@ -69,6 +75,7 @@ type pipeline struct {
 
 	ends       []*task // outcome decided
 	notes      []*task // letter confirmed
+	answers    []*task // outcome durable, the letter of which it is a copy is to be told
 	prefixes   []dedup.Position
 	outbox     []*task        // letters and copies to publish
 	publishing int            // batches under way
@@ -225,7 +232,7 @@ func (p *pipeline) hasWork() bool {
 	if p.filled {
 		return false
 	}
-	return len(p.ends)+len(p.notes)+len(p.prefixes) > 0 ||
+	return len(p.ends)+len(p.notes)+len(p.answers)+len(p.prefixes) > 0 ||
 		p.aloneDue() || p.wanted.len() > 0 && p.claimRoom() > 0
 }
 
@@ -325,6 +332,8 @@ func (p *pipeline) acquired(t *task) {
 	t.phase = ready
 	switch {
 	case t.lane.ended || p.stopping, p.lapses(t): // such as by a claim that was repeated for long
+		p.giveBack(t)
+	case p.paused[t.route]:
 		p.giveBack(t)
 	case t.crashes >= suspectCrashes:
 		p.suspects = append(p.suspects, t)

@@ -116,6 +116,19 @@ func (p *pipeline) leaveOrEnd(t *task) {
 	p.ends = append(p.ends, t)
 }
 
+// unusable goes on with a delivery that has nothing by which it could be
+// claimed.
+func (p *pipeline) unusable(t *task) {
+	if t.replay != nil && t.replay.spent {
+		// The repeat of a copy whose letter knows all of it. Nothing else would
+		// tell it from a message.
+		p.decide(t, DuplicateDead, nil)
+		p.ack(t)
+		return
+	}
+	p.badLetter(t)
+}
+
 // claimed goes on after the answer to a claim.
 func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 	t.fence, t.opened, t.run = a.Fence, a.Opened, a.Run
@@ -148,16 +161,18 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 		p.early(t, a.Wait)
 	case dedup.DuplicateSucceeded:
 		p.otherRule(t, a)
+		p.absorb(t)
 		p.duplicate(t)
-		p.ack(t)
+		p.answered(t, dedup.Succeeded)
 	case dedup.DuplicateFailed, dedup.HeldInDoubt:
 		p.otherRule(t, a)
 		if t.record.Owed {
 			p.owedLetter(t)
 			return
 		}
+		p.absorb(t)
 		p.decide(t, DuplicateDead, nil)
-		p.ack(t)
+		p.answered(t, outcome(t.record))
 	case dedup.Conflict:
 		p.conflictLetter(t)
 	case dedup.TooOld:
@@ -258,10 +273,10 @@ func (p *pipeline) ended(t *task, a *dedup.Answer) {
 	switch state {
 	case dedup.Succeeded:
 		p.decide(t, Handled, nil)
-		p.ack(t)
+		p.answered(t, state)
 	case dedup.Absent:
 		p.decide(t, Skipped, nil)
-		p.ack(t)
+		p.answered(t, state)
 	case dedup.Failed, dedup.InDoubt:
 		if t.route.AfterFailure == Continue && state == dedup.Failed {
 			p.advance(t)

@@ -20,7 +20,7 @@ func (p *pipeline) arrive(tasks []task) {
 		}
 		if t.bad != nil {
 			p.enter(t)
-			p.badLetter(t)
+			p.unusable(t)
 			continue
 		}
 		if !p.greetBy.IsZero() && p.sample == nil {
@@ -42,6 +42,10 @@ func (p *pipeline) arrive(tasks []task) {
 func (p *pipeline) want(t *task) {
 	if t.lane.ended {
 		p.drop(t)
+		return
+	}
+	if p.paused[t.route] {
+		p.hold(t)
 		return
 	}
 	t.phase = pending
@@ -122,6 +126,15 @@ func (p *pipeline) endLane(l *lane, cancelAt time.Time) {
 			p.wanted.push(t)
 		}
 	}
+	held := p.held
+	p.held = nil
+	for _, t := range held {
+		if t.lane == l {
+			p.drop(t)
+		} else {
+			p.held = append(p.held, t)
+		}
+	}
 	parked := p.parked
 	p.parked = nil
 	for _, t := range parked {
@@ -138,8 +151,13 @@ func (p *pipeline) endLane(l *lane, cancelAt time.Time) {
 			p.drop(t)
 		}
 	}
+	p.unready(func(t *task) bool { return t.lane == l })
+}
+
+// unready gives back what is claimed and has not started.
+func (p *pipeline) unready(of func(*task) bool) {
 	keep := func(t *task) bool {
-		if t.lane != l {
+		if !of(t) {
 			return true
 		}
 		p.giveBack(t)
@@ -148,7 +166,7 @@ func (p *pipeline) endLane(l *lane, cancelAt time.Time) {
 	p.retract()
 	p.readied = filter(p.readied, keep)
 	p.suspects = filter(p.suspects, keep)
-	p.aloneBack(l)
+	p.aloneBack(of)
 }
 
 func filter(tasks []*task, keep func(*task) bool) []*task {

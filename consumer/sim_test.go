@@ -46,6 +46,8 @@ type world struct {
 	last   map[string]*simRun // the latest run of each id
 	failed map[string]int     // runs that failed on purpose
 	begun  int
+
+	replayed map[string]*simReplay // by dl-id, see simreplay_test.go
 }
 
 // simRun is one run of one handler.
@@ -98,6 +100,17 @@ var errSim = errors.New("made by the simulation")
 func (s *simStore) Info() dedup.Info            { return dedup.Info{Kind: "shared"} }
 func (s *simStore) CanEnlist(work any) bool     { return s.Store.(dedup.Enlister).CanEnlist(work) }
 func (s *simStore) pause(of time.Duration) bool { time.Sleep(of); return s.p.dead() }
+
+// Letters answers nothing while Apply does not.
+func (s *simStore) Letters(ctx context.Context, ids []string) ([]dedup.Letter, error) {
+	s.p.mu.Lock()
+	mode := s.p.mode
+	s.p.mu.Unlock()
+	if mode == fails || mode == stuck || s.p.dead() {
+		return nil, errSim
+	}
+	return s.Store.Letters(ctx, ids)
+}
 
 func (s *simStore) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error) {
 	s.p.mu.Lock()
@@ -247,8 +260,11 @@ func (w *world) enter(ctx context.Context, p *simProcess, id string, op consumer
 	defer w.mu.Unlock()
 	w.begun++
 	complain := func(format string, args ...any) { w.bad = append(w.bad, id+" "+fmt.Sprintf(format, args...)) }
-	if w.booked[id] > 0 || w.dead[id] {
+	if w.booked[id] > 0 || w.dead[id] && w.kinds[id] != "mend" {
 		complain("runs although it is completed")
+	}
+	if sent := w.replaysOf(id); op.Run > 1+sent {
+		complain("is in run %d although it was sent back %d times", op.Run, sent)
 	}
 	if op.Fence <= w.fences[id] {
 		complain("has fence %d after %d", op.Fence, w.fences[id])
@@ -296,7 +312,7 @@ func (w *world) handle(ctx context.Context, p *simProcess, j job) error {
 	case <-p.killed:
 		return errSim
 	}
-	if err := w.outcome(j.No, kind); err != nil {
+	if err := w.outcome(j.No, kind, op.Run); err != nil {
 		return err
 	}
 	return dedup.Enlist(ctx, func() error {
@@ -309,7 +325,7 @@ func (w *world) handle(ctx context.Context, p *simProcess, j job) error {
 
 // outcome is what a handler of this kind makes of its run. How often it fails
 // does not depend on what is counted.
-func (w *world) outcome(id, kind string) (err error) {
+func (w *world) outcome(id, kind string, of uint32) (err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.failed[id]++
@@ -321,7 +337,7 @@ func (w *world) outcome(id, kind string) (err error) {
 		return consumer.RetryAfter(errors.New("not now"), 2*time.Minute)
 	case kind == "panic" && n == 1:
 		panic("once")
-	case kind == "refuse":
+	case kind == "refuse", kind == "mend" && of == 1:
 		return consumer.Terminal(errors.New("refused"))
 	case kind == "doubt":
 		return consumer.InDoubt(errors.New("who knows"))
@@ -330,7 +346,7 @@ func (w *world) outcome(id, kind string) (err error) {
 }
 
 var simKinds = []string{
-	"book", "book", "book", "slow", "deaf", "flaky", "later", "panic", "refuse", "fail", "doubt", "conflict", "garbage",
+	"book", "book", "book", "slow", "deaf", "flaky", "later", "panic", "refuse", "fail", "doubt", "conflict", "garbage", "mend", "mend",
 }
 
 func (w *world) produce() {
@@ -412,7 +428,7 @@ func simulate(t *testing.T, seed uint64) (bad []string, begun int) {
 		w := &world{
 			rnd: rand.New(rand.NewPCG(seed, 7)), broker: membroker.New(membroker.Config{Topics: map[string]int{topic: 3}}), store: memstore.New(),
 			breaker: seed%2 == 0, poison: seed%3 == 0, kinds: map[string]string{}, booked: map[string]int{}, dead: map[string]bool{},
-			fences: map[string]uint64{}, last: map[string]*simRun{}, failed: map[string]int{},
+			fences: map[string]uint64{}, last: map[string]*simRun{}, failed: map[string]int{}, replayed: map[string]*simReplay{},
 		}
 		w.procs = []*simProcess{w.begin(), w.begin()}
 		for range 25 {
@@ -421,11 +437,13 @@ func simulate(t *testing.T, seed uint64) (bad []string, begun int) {
 			}
 			time.Sleep(upTo(w.rnd, 5*time.Second))
 			w.trouble()
+			w.replay()
 		}
 		left := -1
 		for range 120 {
 			time.Sleep(time.Minute)
-			if left = len(w.broker.Unsettled(durable, topic)) + len(w.broker.Waiting(durable, topic)); left == 0 {
+			busy := w.replay()
+			if left = len(w.broker.Unsettled(durable, topic)) + len(w.broker.Waiting(durable, topic)); left == 0 && !busy {
 				break
 			}
 		}
@@ -458,11 +476,11 @@ func (w *world) check() {
 		}
 		reasons[j.No][header(l, "dl-id")] = header(l, "dl-reason")
 	}
-	wants := map[string]string{"refuse": "terminal", "fail": "exhausted", "doubt": "in-doubt", "garbage": "decode", "conflict": "conflict", "poison": "crash-loop"}
+	wants := map[string]string{"refuse": "terminal", "fail": "exhausted", "doubt": "in-doubt", "garbage": "decode", "conflict": "conflict", "poison": "crash-loop", "mend": "terminal"}
 	for id, kind := range w.kinds {
 		want, letters := wants[kind], reasons[id]
 		books := 1
-		if want != "" && kind != "conflict" {
+		if want != "" && kind != "conflict" && kind != "mend" {
 			books = 0
 		}
 		right := len(letters) == 0 && want == ""
@@ -473,6 +491,7 @@ func (w *world) check() {
 			w.wrong("%s is booked %d times, want %d, and has letters %v, want %q", id, n, books, letters, want)
 		}
 	}
+	w.checkReplays()
 }
 
 // ONCEWARD_SIM_SEED repeats one seed.

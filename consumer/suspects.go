@@ -54,9 +54,9 @@ func (p *pipeline) aloneReady() bool {
 	return p.aloneMarked && p.storeTries == 0
 }
 
-// aloneBack gives a suspect back that has not started, since its lane ended.
-func (p *pipeline) aloneBack(l *lane) {
-	if t := p.alone; t != nil && t.lane == l && t.phase == ready && (p.aloneAsked || p.aloneMarked) {
+// aloneBack gives a suspect back that has not started.
+func (p *pipeline) aloneBack(of func(*task) bool) {
+	if t := p.alone; t != nil && of(t) && t.phase == ready && (p.aloneAsked || p.aloneMarked) {
 		p.aloneEnded(t)
 		p.giveBack(t)
 	}

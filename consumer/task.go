@@ -23,6 +23,8 @@ type task struct {
 	hash  uint64 // key, hashed, for the breaker
 	fp    dedup.Fingerprint
 	bad   *keyError // decode or key fault: a letter without a record
+	// From the store: what is a copy of a letter; nil for all others.
+	replay *replay
 
 	next *task // waits behind this one for the same ordering key
 
@@ -55,11 +57,12 @@ type task struct {
 	reason  string
 	wait    time.Duration
 	note    letterNote
-	due     time.Time // parked until
-	tries   int       // publishes that failed in a row
-	copied  bool      // its retry copy is confirmed
-	pointer bool      // its letter is to be a pointer
-	slot    int       // in the list of owned tasks
+	answer  dedup.State // what its letter is told, where it answers one
+	due     time.Time   // parked until
+	tries   int         // publishes that failed in a row
+	copied  bool        // its retry copy is confirmed
+	pointer bool        // its letter is to be a pointer
+	slot    int         // in the list of owned tasks
 }
 
 // phase says who has a task and what it waits for.
@@ -69,6 +72,7 @@ const (
 	queued    phase = iota // behind another of its ordering key
 	pending                // to be claimed
 	parked                 // until due
+	held                   // until its scope is no longer paused
 	claiming               // a claim is being written
 	ready                  // owned, not started
 	running                // a worker has it
@@ -76,6 +80,7 @@ const (
 	ending                 // its end is to be written
 	lettering              // its letter is being published
 	noting                 // its letter is to be noted
+	answering              // the letter of which it is a copy is to be answered
 	acking                 // settled with this round's acks
 	gone
 )
@@ -91,10 +96,11 @@ type letterNote struct {
 // lane is what the loop knows of a broker's lane.
 type lane struct {
 	*brokers.Lane
-	active     int  // tasks of it that are owned or being settled
-	unfinished int  // all tasks of it
-	ended      bool // nothing new starts, nothing is acknowledged once drained
-	lost       bool // nothing can be acknowledged any more
+	passed     int64 // the store had acknowledged all below when the lane began
+	active     int   // tasks of it that are owned or being settled
+	unfinished int   // all tasks of it
+	ended      bool  // nothing new starts, nothing is acknowledged once drained
+	lost       bool  // nothing can be acknowledged any more
 	paused     bool
 	cancelAt   time.Time     // running handlers are cut short then
 	drained    chan struct{} // closed when active falls to 0 after ended

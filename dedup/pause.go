@@ -43,6 +43,7 @@ func pauseKey(consumer, scope string) Key {
 
 // Applier is the part of a [Store] that writes.
 type Applier interface {
+	// Apply is [Store.Apply].
 	Apply(ctx context.Context, ops []Op) ([]Answer, error)
 }
 
