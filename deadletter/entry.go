@@ -129,7 +129,7 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 			if f.Progress != nil {
 				f.Progress(read)
 			}
-			kept, err := q.noted(ctx, entries, &f)
+			kept, err := q.noted(ctx, entries, &f, seen)
 			clear(entries[len(kept):])
 			entries = entries[:0]
 			if err != nil {
@@ -150,11 +150,6 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 			if !f.matches(&e) {
 				continue
 			}
-			id := short(e.Letter.ID)
-			if _, twice := seen[id]; twice {
-				continue // written again by a process that had not noted it
-			}
-			seen[id] = struct{}{}
 			if entries = append(entries, e); len(entries) == chunk || f.Limit > 0 && len(entries) >= f.Limit {
 				more, err := flush()
 				if err != nil {
@@ -189,8 +184,9 @@ func (q *Queue) entry(d *brokers.Delivery) (Entry, error) {
 	return e, &ForeignError{Topic: q.Topic, Consumer: q.Consumer, Found: l.Consumer}
 }
 
-// noted asks the store about entries and keeps those that f means.
-func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter) ([]Entry, error) {
+// noted asks the store about entries and keeps those that f means and that were
+// not seen before.
+func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter, seen map[[16]byte]struct{}) ([]Entry, error) {
 	if len(entries) == 0 {
 		return entries, nil
 	}
@@ -208,6 +204,14 @@ func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter) ([]Entry,
 	now, kept := time.Now(), entries[:0]
 	for i, e := range entries {
 		e.Note = notes[i]
+		if e.Letter.Key.ID == "" && max(e.Letter.Run, 1) < e.Note.Run {
+			continue // its copy has died too, and wrote it anew
+		}
+		h := short(e.Letter.ID)
+		if _, twice := seen[h]; twice {
+			continue // written again by a process that had not noted it
+		}
+		seen[h] = struct{}{}
 		e.Forgotten = e.Note.State == dedup.LetterNone && e.old(now, q.window())
 		if f.wants(e.State()) {
 			kept = append(kept, e)

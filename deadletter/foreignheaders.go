@@ -3,6 +3,7 @@ package deadletter
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -32,10 +33,8 @@ func unwrap(headers []brokers.Header, isOwn func(name string) bool) (f foreign) 
 // another: where it is from.
 func (f *foreign) first(names ...string) ([]byte, bool) {
 	for _, h := range f.own {
-		for _, name := range names {
-			if h.Key == name {
-				return h.Value, true
-			}
+		if slices.Contains(names, h.Key) {
+			return h.Value, true
 		}
 	}
 	return nil, false

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"os"
-	"runtime"
 	"testing"
 	"time"
 
@@ -99,33 +97,4 @@ func TestGroupsBeyondTheBoundAreOne(t *testing.T) {
 	if len(groups) != deadletter.MaxGroups+1 || !groups[0].Rest || groups[0].Count != more {
 		t.Errorf("%d groups, the first %+v", len(groups), groups[0])
 	}
-}
-
-// A million letters are grouped in the memory of a small machine.
-func TestManyLettersAreGroupedInLittleMemorySoak(t *testing.T) {
-	count, bound := 50_000, uint64(60<<20)
-	if os.Getenv("ONCEWARD_SOAK") != "" {
-		count, bound = 1_000_000, 300<<20
-	}
-	var peak uint64
-	reported := 0
-	look := func(read int) {
-		reported = read
-		if read%(16<<10) < 256 {
-			var m runtime.MemStats
-			runtime.ReadMemStats(&m)
-			peak = max(peak, m.HeapAlloc)
-		}
-	}
-	groups := groupsOf(t, count, func(i int) deadletter.Letter { return numbered(i, fmt.Sprintf("card %d refused", i)) }, deadletter.Filter{Progress: look})
-	if len(groups) != 1 || groups[0].Count != count {
-		t.Fatalf("groups %+v", groups)
-	}
-	if reported < count-1000 {
-		t.Errorf("told of %d letters read, of %d", reported, count)
-	}
-	if peak > bound {
-		t.Errorf("%d MiB for %d letters", peak>>20, count)
-	}
-	t.Logf("%d letters, peak heap %d MiB", count, peak>>20)
 }

@@ -1,0 +1,163 @@
+package deadletter_test
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+)
+
+// What went wrong with replays elsewhere, where no other test has it.
+
+func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, fault := range []error{brokers.ErrTooLarge, brokers.ErrNoDestination, brokers.ErrUnauthorized} {
+			d := newDesk(t)
+			d.mendHandlerOnly(terminal)
+			d.produce(`{"order_id":"a"}`)
+			d.digest()
+			d.mend(nil)
+			f := d.plan(deadletter.Selection{})
+			d.broker.FailPublish("orders.billing.retry", fault)
+			r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{})
+			if r.Counts[deadletter.DidSend] != 0 || r.Counts[deadletter.DidFail] != 1 || (err != nil) == (fault == brokers.ErrTooLarge) {
+				t.Errorf("%v: %+v, %v", fault, r, err)
+			}
+			want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Waiting: 1})
+			d.broker.FailPublish("orders.billing.retry", nil)
+			want(t, "again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+			d.digest()
+			d.once("a")
+		}
+	})
+}
+
+func TestACopyWhoseConfirmationIsLostIsSentAgainAndRunsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `v2 {"order_id":"b"}`)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		d.broker.LoseConfirmations("orders.billing.retry", 3)
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
+		d.digest()
+		d.once("a", "b")
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 2})
+	})
+}
+
+func TestOthersWhoReadTheSourceDoNotSeeAReplay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		if n := len(d.broker.Messages("orders")); n != 1 {
+			t.Errorf("the source has %d messages", n)
+		}
+	})
+}
+
+func TestWhatRanAfterALettersMessageIsSaidBeforeItIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		// Order a was cancelled meanwhile, by another action on the same id.
+		key := dedup.Key{Consumer: "billing", Scope: "order.cancel", ID: "a"}
+		policy := &dedup.Policy{Failures: 1, Lone: 1, Window: time.Hour}
+		token := dedup.Token{1}
+		claim, err := d.store.Apply(t.Context(), []dedup.Op{{Kind: dedup.Claim, Key: key, Token: token, Policy: policy, Lease: time.Minute}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.store.Apply(t.Context(), []dedup.Op{{Kind: dedup.End, Key: key, Token: token, Fence: claim[0].Fence, Policy: policy, Outcome: dedup.Success}}); err != nil {
+			t.Fatal(err)
+		}
+		f := d.plan(deadletter.Selection{})
+		if f.LaterCount != 1 || len(f.Later) != 1 || f.Later[0].Scope != "order.cancel" || f.Later[0].ID != "a" || f.Later[0].State != "succeeded" {
+			t.Errorf("later: %+v", f.Later)
+		}
+		for _, e := range d.letters(deadletter.Filter{}) {
+			later, err := d.q.Later(t.Context(), &e)
+			if err != nil || len(later) != map[string]int{"a": 1}[e.Letter.Key.ID] {
+				t.Errorf("later than %v: %+v, %v", e.Letter.Key, later, err)
+			}
+		}
+	})
+}
+
+// Today's partitions decide where a copy goes that is sent to the source.
+func TestAMessageWithoutAKeyGoesToItsPartitionWhereThereIsOne(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for partition, want := range map[int32]bool{1: true, 7: false} {
+			d := newDesk(t)
+			at := int32(1)
+			d.broker.Produce("orders", brokers.Outgoing{Partition: &at, Value: []byte("no json")})
+			d.digest()
+			d.q.Read = func(m *brokers.Delivery) (deadletter.Letter, error) {
+				l, err := deadletter.Decode(m)
+				l.Source.Partition = partition
+				return l, err
+			}
+			d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{})
+			all := d.broker.Messages("orders")
+			if len(all) != 2 || want && all[1].Partition != 1 {
+				t.Errorf("partition %d of once: %+v", partition, all)
+			}
+		}
+	})
+}
+
+func TestTwentyRoundsLeaveTheHeadersAsTheyWere(t *testing.T) {
+	for name, payload := range map[string]string{"with a key": `{"order_id":"a"}`, "without a key": `{"no":"id"}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				d.mendHandlerOnly(func(o order) error {
+					return consumer.Terminal(fmt.Errorf("no such customer"))
+				})
+				d.produce(payload)
+				d.digest()
+				var first int
+				for round := range 20 {
+					for _, e := range d.letters(deadletter.Filter{States: []dedup.LetterState{dedup.LetterHeld}}) {
+						if err := d.q.Move(t.Context(), e.Letter.ID, dedup.LetterOpen, "ann", "once more"); err != nil {
+							t.Fatal(err)
+						}
+					}
+					d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+					d.digest()
+					copies, size, traces := d.broker.Messages("orders.billing.retry"), 0, 0
+					if len(copies) != round+1 {
+						t.Fatalf("%d copies in round %d", len(copies), round)
+					}
+					for _, h := range copies[round].Headers {
+						size += len(h.Key) + len(h.Value)
+						if h.Key == "traceparent" {
+							traces++
+						}
+					}
+					if round == 0 {
+						first = size
+					}
+					if size > first+1 || traces != 1 { // the count has a second digit in the end
+						t.Errorf("round %d: %d bytes of headers, first %d; %d traces", round, size, first, traces)
+					}
+				}
+				if open := d.letters(deadletter.Filter{}); len(open) != 1 || open[0].Letter.ReplayCount != 20 {
+					t.Errorf("%d letters, sent %d times", len(open), open[0].Letter.ReplayCount)
+				}
+			})
+		})
+	}
+}
