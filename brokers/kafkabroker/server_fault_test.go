@@ -96,6 +96,7 @@ func newTraffic(t *testing.T, s *servers) *traffic {
 	f.all.Go(func() { f.consume(ctx) })
 	f.all.Go(func() { f.publish(ctx) })
 	f.all.Go(func() { f.positions(ctx) })
+	f.all.Go(func() { f.browse(ctx) })
 	f.clerk = newClerk(t, cfg, f.topic)
 	eventually(t, "traffic", func() bool { f.mu.Lock(); defer f.mu.Unlock(); return len(f.last) == faultPartitions })
 	return f
@@ -152,6 +153,34 @@ func (f *traffic) publish(ctx context.Context) {
 		}
 		f.mu.Unlock()
 		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// browse looks through the topic again and again, slowly: offset after offset of
+// each partition, whatever fails, unless that takes half a minute.
+func (f *traffic) browse(ctx context.Context) {
+	browser := f.b.(brokers.Browser)
+	for ctx.Err() == nil {
+		next := map[int32]int64{}
+		n := 0
+		heard := time.Now()
+		for d, err := range browser.Browse(ctx, f.topic, brokers.From{}) {
+			if err != nil {
+				if ctx.Err() == nil && time.Since(heard) < 30*time.Second {
+					f.t.Errorf("browse: %v after %v", err, time.Since(heard))
+				}
+				break
+			}
+			heard = time.Now()
+			p := d.Lane.Partition
+			if d.Offset != next[p] {
+				f.t.Errorf("browse of partition %d: offset %d, want %d", p, d.Offset, next[p])
+			}
+			next[p] = d.Offset + 1
+			if n++; n%50 == 0 {
+				time.Sleep(100 * time.Millisecond)
+			}
+		}
 	}
 }
 
