@@ -46,7 +46,8 @@ func (s *session) setup(ctx context.Context) (doctor.Setup, error) {
 	}
 	var pairs []brokers.Destinations
 	var sources []string
-	if s.info != nil {
+	switch {
+	case s.info != nil:
 		in.Known = true
 		in.LocalGroup = s.info.LocalGroup
 		in.Hung = s.info.Status.Hung
@@ -63,9 +64,9 @@ func (s *session) setup(ctx context.Context) (doctor.Setup, error) {
 			sources = append(sources, string(t.Name))
 			pairs = append(pairs, brokers.Destinations{DeadLetter: string(t.DeadLetter), Retry: string(t.Retry)})
 		}
-	} else if s.source != "" {
+	case s.source != "":
 		sources, pairs = []string{s.source}, []brokers.Destinations{s.queue.Broker.Destinations(s.queue.Consumer, s.source)}
-	} else {
+	default:
 		return in, usage("which topic does the consumer read? --source TOPIC")
 	}
 	for i, source := range sources {

@@ -3,6 +3,7 @@ package cli
 import (
 	"bufio"
 	"fmt"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -90,7 +91,7 @@ func number(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprint(n)
+	return strconv.Itoa(n)
 }
 
 // progress tells now and then how far something is.

@@ -259,7 +259,7 @@ func remembered(window time.Duration, now, at time.Time) time.Duration {
 	if left <= 0 {
 		return 0
 	}
-	return min((left+day-1)/day*day, window)
+	return min((left + day - 1).Truncate(day), window)
 }
 
 // importBatch imports some operations. One that was known and forgotten has a

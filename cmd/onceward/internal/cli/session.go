@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/user"
+	"slices"
 	"strings"
 	"time"
 
@@ -72,8 +73,8 @@ type session struct {
 
 func (s *session) close() error {
 	var err error
-	for i := len(s.closes) - 1; i >= 0; i-- {
-		err = errors.Join(err, s.closes[i]())
+	for _, end := range slices.Backward(s.closes) {
+		err = errors.Join(err, end())
 	}
 	return err
 }

@@ -99,13 +99,13 @@ func TestOnJetStreamTheCommandsAreThoseOfNats(t *testing.T) {
 	s.Topics[0].Retry = brokers.TopicInfo{Missing: true}
 	s.Known, s.Store = false, nil
 	found, unchecked := Look(s)
-	text := ""
+	var text strings.Builder
 	for _, f := range found {
-		text += f.Mend + "\n"
+		text.WriteString(f.Mend + "\n")
 	}
 	for _, want := range []string{"nats stream edit ORDERS_DLQ --discard=new", "nats stream add ORDERS_RETRY --subjects=ORDERS_RETRY.billing"} {
-		if !strings.Contains(text, want) {
-			t.Errorf("mends lack %q:\n%s", want, text)
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("mends lack %q:\n%s", want, text.String())
 		}
 	}
 	if len(unchecked) != 3 {

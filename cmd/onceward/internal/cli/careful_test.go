@@ -1,0 +1,76 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/cli"
+	"github.com/onceward/onceward/consumer"
+)
+
+// What fails a third time is held until a person has looked.
+func TestALetterThatFailsAgainIsToldAndHeldInTheEnd(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.letters(1)
+	via := []string{"--via", r.via}
+	plan := filepath.Join(t.TempDir(), "plan")
+	for round, outcome := range []string{"failed again", "held"} {
+		file := fmt.Sprint(plan, round)
+		call(t, "dlq", "replay", "plan", "-o", file, via).want(t, cli.Done)
+		// The canary is watched, and does not succeed.
+		call(t, "dlq", "replay", "apply", file, "--yes", "--canary", "1", "--canary-wait", "20s", via).want(t, cli.Partly).says(t, "stopped")
+		r.letters(uint64(round) + 2) // the new one is noted after its record
+		call(t, "dlq", "replay", "status", file, "--wait", "20s", via).want(t, cli.Partly).shows(t, outcome)
+	}
+	call(t, "dlq", "list", "--state", "held", via).want(t, cli.Done).shows(t, "ord-1")
+	id := ids(t, via)[0]
+	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "may be approved")
+	call(t, "dlq", "replay", "plan", "-o", plan+"refused", via).want(t, cli.Done).shows(t, "refuse")
+	call(t, "dlq", "replay", "apply", plan+"refused", "--yes", via).want(t, cli.Partly).shows(t, "refused")
+	call(t, "doctor", via).want(t, cli.Done).shows(t, "1 letters are held")
+
+	r.mended.Store(true)
+	call(t, "dlq", "replay", "plan", "-o", plan+"approved", "--approve", id, "--why", "looked at it", via).want(t, cli.Done).shows(t, "reopen")
+	call(t, "dlq", "replay", "apply", plan+"approved", "--yes", "--canary", "1", via).want(t, cli.Done).shows(t, "answered")
+	call(t, "dlq", "replay", "status", plan+"approved", "--wait", "20s", via).want(t, cli.Done)
+}
+
+func TestASignalEndsAnApplicationAndTheNextOneGoesOn(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	for i := range 4 {
+		r.publish("created", order(fmt.Sprintf("ord-%d", i), "refuse"))
+	}
+	r.letters(4)
+	r.mended.Store(true)
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, "--via", r.via).want(t, cli.Done)
+	ran := r.ran.Load()
+
+	ctx, signal := context.WithCancel(t.Context())
+	var stdout, stderr bytes.Buffer
+	code := make(chan int, 1)
+	go func() {
+		code <- cli.Run(ctx, &cli.Process{
+			Args:  []string{"dlq", "replay", "apply", plan, "--yes", "--rate", "0.2", "--json", "--via", r.via},
+			Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" },
+		})
+	}()
+	r.until("the first copy's end", func(context.Context) bool { return r.ran.Load() > ran })
+	signal()
+	if got := <-code; got != cli.Partly || !strings.Contains(stderr.String(), "signal") || !strings.Contains(stdout.String(), `"sent":1`) {
+		t.Fatalf("exit code %d\nstdout: %s\nstderr: %s", got, &stdout, &stderr)
+	}
+	// Another job is refused what this one has taken, and nothing else.
+	call(t, "dlq", "replay", "apply", plan, "--yes", "--via", r.via).want(t, cli.Done)
+	call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--via", r.via).want(t, cli.Done)
+	if n := r.ran.Load(); n != ran+4 {
+		t.Errorf("handler ran %d times more, want 4", n-ran)
+	}
+}

@@ -1,0 +1,99 @@
+package cli_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/cli"
+	"github.com/onceward/onceward/consumer"
+)
+
+// One incident from alarm to closed, through a running consumer.
+func TestAnIncidentIsWorkedOffThroughTheRunningConsumer(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	for i := range 5 {
+		r.publish("created", order(fmt.Sprintf("ord-%d", i), "refuse"), "x-tenant", "acme")
+	}
+	r.publish("created", order("ord-9", "fine"))
+	r.letters(5)
+	r.publish("created", "no json")
+	r.letters(6)
+
+	via := []string{"--via", r.via, "--who", "eve"}
+	golden(t, "groups.jsonl", call(t, "dlq", "groups", "--json", via).want(t, cli.Done).stdout)
+	call(t, "dlq", "groups", via).want(t, cli.Done).shows(t, "COUNT", `card # of "…": refused`, "terminal")
+	golden(t, "list.jsonl", call(t, "dlq", "list", "--json", "--reason", "terminal", "--limit", "1", via).want(t, cli.Done).says(t, "there are more").stdout)
+	call(t, "dlq", "list", via).want(t, cli.Done).shows(t, "ord-4", "open", "key")
+	id := ids(t, "--key", "ord-3", via)[0]
+	golden(t, "show.json", call(t, "dlq", "show", id, "--json", via).want(t, cli.Done).stdout)
+	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "reopen: failed", "x-tenant: acme", `"order_id": "ord-3"`, "order.create ord-3")
+	call(t, "dlq", "show", id, "--payload", "hex", via).want(t, cli.Done).shows(t, "7b 22 6f 72")
+	golden(t, "export.jsonl", call(t, "dlq", "export", "--key", "ord-3", via).want(t, cli.Done).stdout)
+
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	golden(t, "plan.json", call(t, "dlq", "replay", "plan", "--reason", "terminal", "--why", "card service mended", "-o", plan, "--json", via).want(t, cli.Done).stdout)
+	call(t, "dlq", "replay", "plan", "--reason", "terminal", "-o", plan, via).want(t, cli.Usage).says(t, "is there already")
+	call(t, "dlq", "replay", "status", plan, via).want(t, cli.Partly).shows(t, "not sent")
+	call(t, "dlq", "replay", "apply", plan, via).want(t, cli.Usage).says(t, "--yes")
+	call(t, "dlq", "replay", "apply", plan, via, terminal("n\n")).want(t, cli.Partly).says(t, "Send 5 of 5 letters")
+	call(t, "dlq", "replay", "apply", plan, "--dry-run", via).want(t, cli.Done).shows(t, "nothing was sent")
+
+	r.mended.Store(true)
+	golden(t, "apply.json", call(t, "dlq", "replay", "apply", plan, "--yes", "--json", "--rate", "50", via).want(t, cli.Done).stdout)
+	golden(t, "status.json", call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--json", via).want(t, cli.Done).stdout)
+	golden(t, "status-each.jsonl", call(t, "dlq", "replay", "status", plan, "--each", "--json", via).want(t, cli.Done).stdout)
+	call(t, "dlq", "replay", "status", plan, via).want(t, cli.Done).shows(t, "succeeded  5")
+	// Applied once more it has nothing left to do.
+	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done)
+	r.quiet()
+	if ran := r.ran.Load(); ran != 5+1+5 {
+		t.Errorf("handler ran %d times, want 11", ran)
+	}
+	golden(t, "record.jsonl", call(t, "record", "get", "ord-3", "--json", via).want(t, cli.Done).stdout)
+	call(t, "record", "get", "ord-3", via).want(t, cli.Done).shows(t, "succeeded", "resolved")
+	call(t, "dlq", "list", "--reason", "terminal", via).want(t, cli.Nothing)
+
+	// What is left is garbage.
+	id = ids(t, via)[0]
+	call(t, "dlq", "discard", id, "--reason", "test data", via).want(t, cli.Usage)
+	golden(t, "discard.jsonl", call(t, "dlq", "discard", id, "--reason", "test data", "--yes", "--json", via).want(t, cli.Done).stdout)
+	call(t, "dlq", "groups", via).want(t, cli.Nothing)
+	call(t, "dlq", "list", "--state", "discarded", via).want(t, cli.Done).shows(t, id)
+	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "test data")
+}
+
+func TestAnIncidentIsWorkedOffWhileTheConsumerIsStopped(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	for i := range 3 {
+		r.publish("created", order(fmt.Sprintf("ord-%d", i), "refuse"))
+	}
+	r.letters(3)
+	call(t, "dlq", "list", r.offline()).want(t, cli.Failed).says(t, fmt.Sprintf("process %d", os.Getpid()), "--via")
+	r.stop()
+
+	// From the environment, too.
+	call(t, "dlq", "list", "ONCEWARD_FROM="+r.from(), "ONCEWARD_STORE=bolt:"+r.file).want(t, cli.Done).shows(t, "ord-2")
+	call(t, "dlq", "groups", "--from", r.from()).want(t, cli.Done).says(t, "without --store")
+	all := ids(t, r.offline())
+	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", r.offline()).want(t, cli.Done).says(t, "not checked")
+	call(t, "dlq", "resolve", all[0], all[1], "--reason", "booked by hand", r.offline()).want(t, cli.Partly).says(t, "is resolved")
+	call(t, "dlq", "resolve", "0123456789abcdef0123456789abcdef", "--reason", "x", r.offline()).want(t, cli.Nothing)
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, r.offline()).want(t, cli.Done)
+	call(t, "dlq", "replay", "apply", plan, "--yes", r.offline()).want(t, cli.Done).shows(t, "sent", "1")
+	call(t, "dlq", "replay", "plan", "-o", plan+"2", "--since", "2030-01-01", r.offline()).want(t, cli.Nothing)
+	if _, err := os.Stat(plan + "2"); err == nil {
+		t.Error("an empty plan was left behind")
+	}
+	// A job that has taken a letter holds it until a person frees it.
+	call(t, "dlq", "replay", "status", plan, r.offline()).want(t, cli.Partly).shows(t, "waiting")
+
+	r.mended.Store(true)
+	r.start(consumer.AdminConfig{})
+	r.letters(3)
+	call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--via", r.via).want(t, cli.Done)
+}

@@ -1,0 +1,113 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/cli"
+	"github.com/onceward/onceward/consumer"
+)
+
+func TestRecordsAreSeenAndChanged(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	began := time.Now().Add(-time.Second).UTC().Format(time.RFC3339)
+	r.publish("created", order("ord-1", "fine"))
+	r.publish("cancelled", order("ord-1", "fine"))
+	r.publish("created", order("ord-2", "refuse"))
+	r.letters(1)
+	via := []string{"--via", r.via, "--who", "eve"}
+
+	call(t, "record", "list", via).want(t, cli.Done).shows(t, "order.cancel", "ord-2", "failed")
+	golden(t, "records.jsonl", call(t, "record", "list", "--state", "failed", "--json", via).want(t, cli.Done).stdout)
+	call(t, "record", "list", "--limit", "1", via).want(t, cli.Done).says(t, "there are more")
+	call(t, "record", "list", "--state", "in_doubt", via).want(t, cli.Nothing)
+	call(t, "record", "get", "ord-1", via).want(t, cli.Done).shows(t, "order.cancel/ord-1", "order.create/ord-1")
+	call(t, "record", "get", "ord-1", "--scope", "order.cancel", via).want(t, cli.Done).shows(t, "order.cancel/ord-1")
+	call(t, "record", "get", "ord-7", via).want(t, cli.Nothing)
+	if n := strings.Count(call(t, "record", "export", via).want(t, cli.Done).stdout, "\n"); n != 3 {
+		t.Errorf("%d records exported, want 3", n)
+	}
+
+	call(t, "record", "delete", "ord-1", "--reason", "twice", "--yes", via).want(t, cli.Usage).says(t, "order.cancel, order.create")
+	golden(t, "delete.json", call(t, "record", "delete", "ord-1", "--scope", "order.cancel", "--reason", "twice", "--yes", "--json", via).want(t, cli.Done).stdout)
+	call(t, "record", "delete", "ord-2", "--reason", "twice", "--yes", via).want(t, cli.Partly).says(t, "letter")
+	call(t, "record", "unlock", "ord-2", "--reason", "hangs", "--yes", via).want(t, cli.Partly).says(t, "only a running operation")
+	call(t, "record", "delete", "ord-1", "--reason", "twice", terminal("no\n"), via).want(t, cli.Partly)
+
+	// What succeeded wrongly runs again.
+	plan := filepath.Join(t.TempDir(), "rerun.jsonl")
+	until := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
+	ran := r.ran.Load()
+	call(t, "record", "rerun", "--scope", "order.create", "--completed-between", began, until, "--why", "wrong tax", "-o", plan, via).want(t, cli.Done)
+	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done)
+	call(t, "dlq", "replay", "status", plan, "--wait", "20s", via).want(t, cli.Done).shows(t, "succeeded  1")
+	if now := r.ran.Load(); now != ran+1 {
+		t.Errorf("handler ran %d times more, want once", now-ran)
+	}
+	call(t, "record", "get", "ord-1", via).want(t, cli.Done).shows(t, "wrong tax", "run        2")
+
+	// One of them alone; what has failed is a matter of its letter.
+	call(t, "record", "rerun", "--scope", "order.create", "ord-2", "--why", "again", "-o", plan+"2", via).want(t, cli.Nothing)
+	golden(t, "rerun.json", call(t, "record", "rerun", "--scope", "order.create", "ord-1", "--why", "again", "-o", plan+"2", "--json", via).want(t, cli.Done).stdout)
+	call(t, "dlq", "replay", "apply", plan+"2", "--yes", via).want(t, cli.Done)
+	call(t, "dlq", "replay", "status", plan+"2", "--wait", "20s", via).want(t, cli.Done)
+	if now := r.ran.Load(); now != ran+2 {
+		t.Errorf("handler ran %d times more, want twice", now-ran)
+	}
+}
+
+func TestWhatIsImportedIsNotHandled(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-9", "fine"))
+	r.quiet()
+	via := []string{"--via", r.via}
+	file := filepath.Join(t.TempDir(), "done.jsonl")
+	old, _ := json.Marshal(time.Now().Add(-30 * 24 * time.Hour))
+	lines := `{"scope":"order.create","id":"ord-1"}` + "\n\n" + `{"id":"ord-2","at":"` + time.Now().Add(-time.Hour).UTC().Format(time.RFC3339) + `"}` + "\n" +
+		`{"id":"ord-9"}` + "\n" + `{"id":"ord-3","at":` + string(old) + `}` + "\n"
+	if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"record", "import", file, "--scope", "order.create", "--reason", "cutover", "--yes"}
+	golden(t, "import.json", call(t, args, "--json", via).want(t, cli.Done).stdout)
+	call(t, args, via).want(t, cli.Done).says(t, "0 imported, 3 had a record")
+	if err := os.WriteFile(file, []byte(`{"id":"ord-4"}`+"\n"+`{"ib":"ord-5"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(t, args, via).want(t, cli.Partly).says(t, "line 2")
+	ran := r.ran.Load()
+	for _, id := range []string{"ord-1", "ord-2", "ord-3", "ord-4"} {
+		r.publish("created", order(id, "fine"))
+	}
+	r.quiet()
+	if now := r.ran.Load(); now != ran+1 {
+		t.Errorf("handler ran for %d of four orders, want for the one that was done too long ago", now-ran)
+	}
+}
+
+func TestAPauseHoldsUntilItIsLifted(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "fine"))
+	r.quiet()
+	via := []string{"--via", r.via, "--who", "eve"}
+	golden(t, "pause.json", call(t, "pause", "--reason", "bank is down", "--yes", "--json", via).want(t, cli.Done).stdout)
+	call(t, "pause", "--reason", "bank is down", "--yes", via).want(t, cli.Done).says(t, "as before")
+	call(t, "pause", "--scope", "order.cancel", "--reason", "x", "--yes", via).want(t, cli.Done)
+	golden(t, "resume.json", call(t, "resume", "--json", via).want(t, cli.Done).stdout)
+	call(t, "resume", via).want(t, cli.Done).says(t, "as before")
+	r.stop()
+	offline := []string{"--store", "bolt:" + r.file, "--consumer", "billing"}
+	call(t, "resume", "--scope", "order.cancel", offline).want(t, cli.Done).says(t, "is not paused")
+	call(t, "pause", "--reason", "maintenance", "--yes", offline).want(t, cli.Done)
+	call(t, "record", "list", offline).want(t, cli.Done).shows(t, "ord-1")
+	if strings.Contains(call(t, "record", "list", offline).stdout, "pause") {
+		t.Error("a pause is listed among the operations")
+	}
+}
