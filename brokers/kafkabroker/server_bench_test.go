@@ -65,6 +65,36 @@ func BenchmarkReceive(b *testing.B) {
 	})
 }
 
+// BenchmarkBrowse looks through 300,000 messages of 200 B in 4 partitions, and at
+// a page of 100.
+func BenchmarkBrowse(b *testing.B) {
+	const n = 300_000
+	addrs := server(b)
+	o := newOther(b, addrs)
+	topic := o.newTopic(b, 4)
+	fill(b, o, topic, n)
+	browser := connect(b, quick(addrs...)).(brokers.Browser)
+	for name, want := range map[string]int{"all": n, "page": 100} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				seen := 0
+				for _, err := range browser.Browse(b.Context(), topic, brokers.From{}) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					if seen++; seen == want {
+						break
+					}
+				}
+				if seen != want {
+					b.Fatal(seen)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*want), "ns/message")
+		})
+	}
+}
+
 func fill(b testing.TB, o *other, topic string, n int) {
 	value := make([]byte, 200)
 	fault := make(chan error, 1)

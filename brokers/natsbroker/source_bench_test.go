@@ -113,6 +113,51 @@ func adapter(b *testing.B, url, durable string) {
 	_ = broker.js.DeleteConsumer(b.Context(), "BENCH", durable)
 }
 
+// BenchmarkBrowse looks through a stream of 300,000 messages of 200 B, at a page
+// of 100 of it, and through a work queue of 20,000, which is read one by one.
+func BenchmarkBrowse(b *testing.B) {
+	const n, few = 300_000, 20_000
+	url := startProcess(b).url
+	js := operator(b, url)
+	for name, c := range map[string]struct {
+		retention jetstream.RetentionPolicy
+		n         int
+	}{"ALL": {jetstream.LimitsPolicy, n}, "QUEUE": {jetstream.WorkQueuePolicy, few}} {
+		if _, err := js.CreateStream(b.Context(), jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Retention: c.retention}); err != nil {
+			b.Fatal(err)
+		}
+		for range c.n {
+			if _, err := js.PublishAsync(name+".x", make([]byte, 200), jetstream.WithStallWait(time.Minute)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		<-js.PublishAsyncComplete()
+	}
+	broker := connect(b, Config{URL: url})
+	for _, c := range []struct {
+		name, stream string
+		n            int
+	}{{"all", "ALL", n}, {"page", "ALL", 100}, {"queue", "QUEUE", few}} {
+		b.Run(c.name, func(b *testing.B) {
+			for b.Loop() {
+				seen := 0
+				for _, err := range broker.Browse(b.Context(), c.stream, brokers.From{}) {
+					if err != nil {
+						b.Fatal(err)
+					}
+					if seen++; seen == c.n {
+						break
+					}
+				}
+				if seen != c.n {
+					b.Fatal(seen)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*c.n), "ns/message")
+		})
+	}
+}
+
 // cpu is what this process has used.
 func cpu(b *testing.B) time.Duration {
 	var u syscall.Rusage
