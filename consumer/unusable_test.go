@@ -223,3 +223,26 @@ func TestALetterWithAKeyWhoseCopyCannotBeReadStaysItsOwn(t *testing.T) {
 		r.end()
 	})
 }
+
+// It could not be read at first, and has no key now that it can.
+func TestAMessageThatDiesOfSomethingElseIsTheSameIncident(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		r.run(new(counter).route())
+		r.send("{garbage")
+		pass(time.Minute)
+		r.end()
+		s, first := r.resender("job"), r.letter(1)
+		lenient := new(counter).route()
+		lenient.Decode = func(*consumer.Delivery) (any, error) { return order{}, nil }
+		r.run(lenient)
+		s.resend(first)
+		pass(time.Minute)
+		s.want(first, dedup.LetterOpen, dedup.Absent)
+		second := decoded(t, r.letter(2))
+		if second.ID != header(first, "dl-id") || second.Reason != deadletter.ReasonKey || second.Run != 2 {
+			t.Errorf("second letter %+v", second)
+		}
+		r.end()
+	})
+}
