@@ -64,7 +64,7 @@ func TestASignalEndsAnApplicationAndTheNextOneGoesOn(t *testing.T) {
 	}()
 	r.until("the first copy's end", func(context.Context) bool { return r.ran.Load() > ran })
 	signal()
-	if got := <-code; got != cli.Partly || !strings.Contains(stderr.String(), "signal") || !strings.Contains(stdout.String(), `"sent":1`) {
+	if got := <-code; got != cli.Partly || !strings.Contains(stderr.String(), "signal") || !strings.Contains(stdout.String(), `"stopped":`) {
 		t.Fatalf("exit code %d\nstdout: %s\nstderr: %s", got, &stdout, &stderr)
 	}
 	// Another job is refused what this one has taken, and nothing else.
