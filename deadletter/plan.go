@@ -40,6 +40,10 @@ type Selection struct {
 	// AcceptExpired is why letters that are older than the window and have no
 	// record are sent all the same; empty refuses them.
 	AcceptExpired string
+	// Reading says by which rule [Queue.Read] makes letters, for whoever applies
+	// the plan and must read them alike; at most 1 KiB, and nothing here looks
+	// into it.
+	Reading string
 	// Approved are letters, by dl-id, that a person has looked at and that are
 	// sent where the table allows it only then.
 	Approved []string
@@ -59,6 +63,7 @@ type Plan struct {
 	Created       time.Time      `json:"created"`
 	Expires       time.Time      `json:"expires"`
 	AcceptExpired string         `json:"accept_expired,omitempty"`
+	Reading       string         `json:"reading,omitempty"` // see [Selection.Reading]
 	WindowSeconds int64          `json:"window_seconds"`
 	Letters       int            `json:"letters"`
 	Counts        map[Action]int `json:"counts"`
@@ -148,8 +153,8 @@ func (q *Queue) head(sel *Selection) (Plan, error) {
 		return Plan{}, fmt.Errorf("plan: target %q is neither %q nor %q", to, ToRetry, ToSource)
 	case expires < shortestPlan || expires > longestPlan:
 		return Plan{}, fmt.Errorf("plan: it expires in %v, must be %v to %v", expires, shortestPlan, longestPlan)
-	case len(sel.Who) > dedup.MaxError || len(sel.Why) > dedup.MaxError || len(sel.AcceptExpired) > dedup.MaxError:
-		return Plan{}, fmt.Errorf("plan: who or why is longer than %d bytes", dedup.MaxError)
+	case len(sel.Who) > dedup.MaxError || len(sel.Why) > dedup.MaxError || len(sel.AcceptExpired) > dedup.MaxError || len(sel.Reading) > dedup.MaxError:
+		return Plan{}, fmt.Errorf("plan: who, why or reading is longer than %d bytes", dedup.MaxError)
 	}
 	now := time.Now().UTC()
 	var random [6]byte
@@ -157,7 +162,7 @@ func (q *Queue) head(sel *Selection) (Plan, error) {
 	return Plan{
 		Version: planVersion, Job: "replay-" + now.Format("20060102T150405Z-") + hex.EncodeToString(random[:]),
 		Consumer: q.Consumer, Topic: q.Topic, Store: q.Store.Info().ID, To: to, Who: sel.Who, Why: sel.Why,
-		Created: now, Expires: now.Add(expires), AcceptExpired: sel.AcceptExpired, WindowSeconds: int64(q.window() / time.Second),
+		Created: now, Expires: now.Add(expires), AcceptExpired: sel.AcceptExpired, Reading: sel.Reading, WindowSeconds: int64(q.window() / time.Second),
 		Counts: map[Action]int{},
 	}, nil
 }

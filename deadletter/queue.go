@@ -36,18 +36,21 @@ type Queue struct {
 // Broker is what a [Queue] needs of a broker: every adapter that can browse.
 type Broker interface {
 	brokers.Browser
+	// Publish is as that of [brokers.Broker].
 	Publish(ctx context.Context, messages []brokers.Outgoing) []error
+	// Destinations is as that of [brokers.Broker].
 	Destinations(consumer, topic string) brokers.Destinations
 }
 
 // Store is what a [Queue] needs of the consumer's store; see [dedup.Store].
 type Store interface {
-	Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error)
-	Lookup(ctx context.Context, keys []dedup.Key) ([]dedup.Record, error)
-	Letters(ctx context.Context, ids []string) ([]dedup.Letter, error)
-	Scan(ctx context.Context, consumer string) iter.Seq2[dedup.Record, error]
+	Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error)        // for one commit
+	Lookup(ctx context.Context, keys []dedup.Key) ([]dedup.Record, error)     // of several keys at once
+	Letters(ctx context.Context, ids []string) ([]dedup.Letter, error)        // notes by dl-id
+	Scan(ctx context.Context, consumer string) iter.Seq2[dedup.Record, error] // all records of a consumer
+	// ScanLetters goes through all notes of a consumer.
 	ScanLetters(ctx context.Context, consumer string) iter.Seq2[dedup.Letter, error]
-	Info() dedup.Info
+	Info() dedup.Info // names the store that a plan was made with
 }
 
 const defaultWindow = 14 * 24 * time.Hour

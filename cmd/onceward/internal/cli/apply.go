@@ -36,7 +36,9 @@ func (a *app) apply() *cobra.Command {
 					return err
 				}
 			}
-			f.ofPlan(p)
+			if err := f.ofPlan(p); err != nil {
+				return err
+			}
 			return a.with(c.Context(), &f, needs{letters: true, store: true, writes: !how.DryRun}, func(ctx context.Context, s *session) error {
 				return a.applyPlan(ctx, s, p, how)
 			})
@@ -67,11 +69,12 @@ func readPlan(name string) (*os.File, *deadletter.PlanFile, error) {
 }
 
 // ofPlan takes from a plan what flags leave open.
-func (f *connection) ofPlan(p *deadletter.PlanFile) {
+func (f *connection) ofPlan(p *deadletter.PlanFile) error {
 	f.consumer = cmp.Or(f.consumer, p.Consumer)
 	if f.window == 0 {
 		f.window = time.Duration(p.WindowSeconds) * time.Second
 	}
+	return f.follow(p.Reading)
 }
 
 // applied is what was done, as --json has it.

@@ -66,6 +66,7 @@ func (a *app) plan() *cobra.Command {
 				filter.Progress = func(read int) { told.tell("%d letters read", read) }
 				sel := deadletter.Selection{
 					Filter: filter, To: deadletter.Target(p.to), Who: s.who, Why: p.why, ExpiresIn: p.expiresIn, Approved: p.approve,
+					Reading: f.rule(s),
 				}
 				if p.acceptExpired {
 					sel.AcceptExpired = p.why

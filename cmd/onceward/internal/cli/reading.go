@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
+	"net/url"
 	"slices"
 	"strings"
 	"unicode"
@@ -44,6 +46,28 @@ func (f *connection) reading(s *session, named bool) error {
 		foreign.ID = id
 	}
 	s.queue.Read = foreign.Read
+	return nil
+}
+
+// rule is how letters of others are read, as a plan keeps it; empty for those
+// of onceward.
+func (f *connection) rule(s *session) string {
+	if s.queue.Read == nil {
+		return ""
+	}
+	return url.Values{"envelope": {f.envelope}, "id-from": {f.idFrom}, "scope": {f.scope}, "source": {s.source}}.Encode()
+}
+
+// follow reads letters as a plan says, where no flag does.
+func (f *connection) follow(rule string) error {
+	values, err := url.ParseQuery(rule)
+	if err != nil {
+		return errors.New("the plan does not say how its letters are read: give --envelope and the others as for the plan")
+	}
+	if f.envelope == "" && f.idFrom == "" {
+		f.envelope, f.idFrom, f.scope = values.Get("envelope"), values.Get("id-from"), values.Get("scope")
+	}
+	f.source = cmp.Or(f.source, values.Get("source"))
 	return nil
 }
 

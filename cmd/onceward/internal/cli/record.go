@@ -3,12 +3,14 @@ package cli
 import (
 	"context"
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/cmd/onceward/internal/via"
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/internal/adminapi"
 )
@@ -70,7 +72,7 @@ func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, 
 		}
 		found = slices.DeleteFunc(records, func(r dedup.Record) bool { return r.State == dedup.Absent })
 	} else {
-		for r, err := range s.queue.Store.Scan(ctx, s.queue.Consumer) {
+		for r, err := range s.scan(ctx, "", nil) {
 			if err != nil {
 				return nil, err
 			}
@@ -84,6 +86,21 @@ func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, 
 	}
 	slices.SortFunc(found, func(a, b dedup.Record) int { return strings.Compare(a.Key.Scope, b.Key.Scope) })
 	return found, nil
+}
+
+// scan goes through records, and has a running consumer leave out those of
+// other scopes and states; who calls it looks for itself besides.
+func (s *session) scan(ctx context.Context, scope string, states []string) iter.Seq2[dedup.Record, error] {
+	if s.via == nil {
+		return s.queue.Store.Scan(ctx, s.queue.Consumer)
+	}
+	f := via.Filter{Scope: scope}
+	for _, r := range recordStates {
+		if slices.Contains(states, r.String()) {
+			f.States = append(f.States, r)
+		}
+	}
+	return s.via.Records(ctx, f)
 }
 
 // one is the record of a key, for a change of it.
@@ -300,7 +317,7 @@ func (a *app) records(use, about string, limit int, each func(*dedup.Record) err
 			return a.with(c.Context(), &f, needs{store: true}, func(ctx context.Context, s *session) error {
 				p := a.progress()
 				read, found := 0, 0
-				for r, err := range s.queue.Store.Scan(ctx, s.queue.Consumer) {
+				for r, err := range s.scan(ctx, want.scope, want.states) {
 					if err != nil {
 						return err
 					}

@@ -56,6 +56,8 @@ type letterSeen struct {
 	Record   *adminapi.Record     `json:"record,omitzero"`   // of its key; absent where there is none
 	Decision *deadletter.Decision `json:"decision,omitzero"` // absent without a store
 	Later    []deadletter.Later   `json:"later,omitzero"`    // operations on the id that ran after it
+	// LaterUnknown says that there are too many records to look for those.
+	LaterUnknown bool `json:"later_unknown,omitzero"`
 
 	entry  deadletter.Entry
 	record dedup.Record
@@ -77,9 +79,18 @@ func (s *session) look(ctx context.Context, id string) (*letterSeen, error) {
 	l.Record = recordShown(&l.record)
 	d := deadletter.Decide(&e, &l.record, deadletter.Terms{Now: time.Now(), Window: s.queue.Window})
 	l.Decision = &d
-	l.Later, err = s.queue.Later(ctx, &e)
+	looking, cancel := context.WithTimeout(ctx, laterWait)
+	defer cancel()
+	l.Later, err = s.queue.Later(looking, &e)
+	if err != nil && looking.Err() != nil && ctx.Err() == nil {
+		l.Later, l.LaterUnknown, err = nil, true, nil
+	}
 	return l, err
 }
+
+// laterWait is how long somebody who looks at one letter waits while all
+// records are gone through.
+const laterWait = 10 * time.Second
 
 func (a *app) showLetter(l *letterSeen, payload func(io.Writer, []byte)) error {
 	e := &l.entry
@@ -111,6 +122,9 @@ func (a *app) showLetter(l *letterSeen, payload func(io.Writer, []byte)) error {
 	}
 	for _, later := range l.Later {
 		f.add("ran later", fmt.Sprintf("%s %s, %s, %s", later.Scope, later.ID, later.State, when(later.At)))
+	}
+	if l.LaterUnknown {
+		f.add("ran later", "not known: there are too many records to look through all of them here; a plan does")
 	}
 	if err := f.flush(); err != nil {
 		return err

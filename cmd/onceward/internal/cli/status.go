@@ -25,7 +25,9 @@ func (a *app) status() *cobra.Command {
 				return err
 			}
 			defer file.Close() // it was only read
-			f.ofPlan(p)
+			if err := f.ofPlan(p); err != nil {
+				return err
+			}
 			return a.with(c.Context(), &f, needs{store: true}, func(ctx context.Context, s *session) error {
 				s.queue.Topic = p.Topic
 				if err := s.settled(ctx, p, wait, a.progress()); err != nil {
