@@ -219,7 +219,11 @@ func browseStops(t *testing.T, w *world) {
 // browseEnds: whoever publishes what he reads comes to an end.
 func browseEnds(t *testing.T, w *world) {
 	topic := w.h.NewTopic(t, 1)
-	w.h.Produce(t, topic, numbered("m", 100)...)
+	messages := numbered("m", 100)
+	for i := range messages { // more than is read at once
+		messages[i].Value = slices.Concat(messages[i].Value, make([]byte, 30_000))
+	}
+	w.h.Produce(t, topic, messages...)
 	_, browser := w.browser(t)
 	ctx, cancel := context.WithTimeout(t.Context(), w.patience())
 	defer cancel()
@@ -229,7 +233,7 @@ func browseEnds(t *testing.T, w *world) {
 			t.Fatal(err)
 		}
 		if !strings.HasPrefix(string(d.Value), "m") {
-			t.Fatalf("%q came after the browse began", d.Value)
+			t.Fatalf("%.20q came after the browse began", d.Value)
 		}
 		if n++; n%2 == 1 {
 			w.h.Produce(t, topic, numbered("later", 3)...)

@@ -108,6 +108,51 @@ func TestABrowseIsOfAStreamOrOfSubjects(t *testing.T) {
 	}
 }
 
+// The stream's end at the beginning counts, not the subject's.
+func TestABrowseOfASubjectShowsNothingThatComesLater(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	js := operator(t, url)
+	newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
+	publishNumbers(t, js, "ORDERS", 0, 2*reelFirst)
+	store(t, js, "ORDERS.y", "other")
+	var got []string
+	for d, err := range connect(t, Config{URL: url}).Browse(t.Context(), "ORDERS.x", brokers.From{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, string(d.Value))
+		if len(got) == 1 {
+			store(t, js, "ORDERS.x", "later")
+		}
+	}
+	if len(got) != 2*reelFirst {
+		t.Errorf("%d, the last one is %q", len(got), got[len(got)-1])
+	}
+}
+
+func TestAMessageThatIsLostOnItsWayToABrowseIsNoticed(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	js := operator(t, url)
+	newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
+	publishNumbers(t, js, "ORDERS", 0, 10)
+	l := &look{b: connect(t, Config{URL: url}), name: "ORDERS"}
+	if err := l.place(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, err := l.reel(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if m, err := r.read(t.Context()); err != nil || m.sequence != 1 {
+		t.Fatal(m.sequence, err)
+	}
+	<-r.arrived
+	if m, err := r.read(t.Context()); !errors.Is(err, errLost) {
+		t.Errorf("message %d after 1, %v", m.sequence, err)
+	}
+}
+
 func TestABrowseLeavesNothingAtTheServer(t *testing.T) {
 	srv := startServer(t, nil)
 	js := operator(t, srv.ClientURL())
