@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/internal/adminapi"
 )
@@ -64,6 +66,9 @@ const (
 	maxCalls   = 8 // other requests at once, each with up to adminapi.MaxBody in hand
 )
 
+// adminVersion is what each answer says of itself.
+var adminVersion = strconv.Itoa(adminapi.Version)
+
 // admin serves the API. Everything but the limits is set once.
 type admin struct {
 	c         *Consumer
@@ -113,10 +118,13 @@ type request struct {
 // ServeHTTP is [http.Handler].
 func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
-	h.Set(adminapi.VersionHeader, fmt.Sprint(adminapi.Version))
+	h.Set(adminapi.VersionHeader, adminVersion)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	defer a.recovered(r)
+	if r.ContentLength != 0 {
+		boundBody(w, time.Now().Add(bodyFor))
+	}
 	who, refusal := a.admit(r)
 	if refusal != nil {
 		a.turnAway(r, refusal)
@@ -152,9 +160,9 @@ func (*admin) inTurn(w http.ResponseWriter, r *request, e *endpoint) {
 // as if it had not been made. The consumer goes on.
 func (a *admin) recovered(r *http.Request) {
 	v := recover()
-	switch {
-	case v == nil:
-	case v == http.ErrAbortHandler: //nolint:errorlint // a value of its own, by contract
+	switch v {
+	case nil:
+	case http.ErrAbortHandler:
 		panic(v)
 	default:
 		a.log.Error("admin request panicked", "path", r.URL.Path, "panic", a.c.cfg.Redact(fmt.Sprint(v)), "stack", a.c.cfg.Redact(string(debug.Stack())))
@@ -195,5 +203,5 @@ func otherVersion(path string) (string, bool) {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	digits, ok := strings.CutPrefix(first, "v")
 	ok = ok && digits != "" && len(digits) < 10 && strings.Trim(digits, "0123456789") == ""
-	return digits, ok && digits != fmt.Sprint(adminapi.Version)
+	return digits, ok && digits != adminVersion
 }

@@ -67,12 +67,18 @@ const (
 	streamFor = time.Hour
 )
 
+// boundBody says until when the body must have come, also what the server reads
+// of it behind a refusal. A server that cannot has bounds of its own.
+func boundBody(w http.ResponseWriter, until time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(until)
+}
+
 // readBody decodes the body into v.
 func readBody(w http.ResponseWriter, r *request, v any) *refusal {
-	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyFor)) // a server that cannot has its own
 	b, err := io.ReadAll(http.MaxBytesReader(w, r.Body, adminapi.MaxBody))
-	_ = control.SetReadDeadline(time.Time{})
+	if err == nil {
+		boundBody(w, time.Time{}) // what the peer sends now is its next request
+	}
 	var large *http.MaxBytesError
 	switch {
 	case errors.As(err, &large):

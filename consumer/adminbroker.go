@@ -55,7 +55,7 @@ func (o *ownTopics) refuse(ctx context.Context, topics []string, publish bool) *
 			return refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("topic must be 1 to %d bytes", maxTopicName))
 		case o.reads[topic] || o.writes[topic] && !publish:
 		case o.writes[topic]:
-			return refuse(http.StatusForbidden, adminapi.CodeForbidden, fmt.Sprintf("%s holds dead letters, which only the consumer writes", quoteBounded(topic)))
+			return refuse(http.StatusForbidden, adminapi.CodeForbidden, quoteBounded(topic)+" holds dead letters, which only the consumer writes")
 		case !o.known(topic):
 			unknown = append(unknown, topic)
 		}

@@ -1,7 +1,6 @@
 package consumer_test
 
 import (
-	"fmt"
 	"net/http"
 	"testing"
 	"time"
@@ -271,7 +270,7 @@ func TestTokensOfCopiesAndClaimsAreNotShownToWhoMayNotAct(t *testing.T) {
 			}
 		}
 	}
-	if held := a.broker.Messages("orders.billing.retry"); fmt.Sprintf("%s", held[0].Headers[0].Value) != "sesame" {
+	if held := a.broker.Messages("orders.billing.retry"); string(held[0].Headers[0].Value) != "sesame" {
 		t.Errorf("what was shown has changed what is stored: %+v", held[0])
 	}
 }

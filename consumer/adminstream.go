@@ -55,7 +55,9 @@ func (l *lines) tick() {
 		case <-l.ended:
 			return
 		}
-		l.mu.Lock()
+		if !l.mu.TryLock() {
+			continue // a line is on its way
+		}
 		if time.Since(l.last) >= adminapi.Alive {
 			l.put(&adminapi.Line{Alive: true})
 		}

@@ -88,8 +88,7 @@ func OfError(err error) *Fault {
 			return f
 		}
 	}
-	var damaged *dedup.DamagedError
-	if errors.As(err, &damaged) {
+	if _, damaged := errors.AsType[*dedup.DamagedError](err); damaged {
 		f.Code = CodeDamaged
 	}
 	return f

@@ -66,8 +66,7 @@ func (c *Consuming) administer(of *consumer.Consumer, getenv func(string) string
 		return nil, &UsageError{err}
 	}
 	handler, err := of.Admin(consumer.AdminConfig{Tokens: tokens})
-	var config *consumer.ConfigError
-	if errors.As(err, &config) {
+	if _, faulty := errors.AsType[*consumer.ConfigError](err); faulty {
 		return nil, &UsageError{err}
 	}
 	return handler, err

@@ -78,7 +78,7 @@ func (c *Client) refused(r *http.Response, body []byte) *Error {
 		return c.fail(true, fmt.Sprintf("%v: it answers %d and sends on to %q", ErrNotOnceward, r.StatusCode, clean(r.Header.Get("Location"))), ErrNotOnceward)
 	case version == "":
 		return c.fail(true, fmt.Sprintf("%v: it answers %d with %q", ErrNotOnceward, r.StatusCode, clean(r.Header.Get("Content-Type"))), ErrNotOnceward)
-	case version != fmt.Sprint(adminapi.Version):
+	case version != ourVersion:
 		return c.fail(true, fmt.Sprintf("%v: it speaks version %s of the interface, this command version %d", ErrVersion, clean(version), adminapi.Version), ErrVersion)
 	}
 	var f adminapi.Failure

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -17,6 +18,9 @@ import (
 
 	"github.com/onceward/onceward/internal/adminapi"
 )
+
+// ourVersion is what a consumer that understands us says in its header.
+var ourVersion = strconv.Itoa(adminapi.Version)
 
 // request is one question.
 type request struct {
@@ -113,14 +117,13 @@ func (c *Client) once(ctx context.Context, q request) (*http.Response, *Error) {
 	}
 	answer, err := c.http.Do(r)
 	if err != nil {
-		var of *url.Error // which only repeats method and address
-		if errors.As(err, &of) {
-			err = of.Err
+		if of, ok := errors.AsType[*url.Error](err); ok {
+			err = of.Err // the rest of it only repeats method and address
 		}
 		return nil, c.unreached(ctx, connected.Load(), err)
 	}
 	version := answer.Header.Get(adminapi.VersionHeader)
-	if answer.StatusCode == http.StatusOK && version == fmt.Sprint(adminapi.Version) {
+	if answer.StatusCode == http.StatusOK && version == ourVersion {
 		return answer, nil
 	}
 	defer answer.Body.Close()
