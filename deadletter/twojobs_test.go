@@ -1,0 +1,121 @@
+package deadletter_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+)
+
+// record is what the store knows of an order.
+func (d *desk) record(id string) dedup.Record {
+	d.t.Helper()
+	records, err := d.store.Lookup(d.t.Context(), []dedup.Key{{Consumer: "billing", Scope: "order.create", ID: id}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return records[0]
+}
+
+// operate does what a person may do to a record.
+func (d *desk) operate(kind dedup.Kind, id string, change ...func(*dedup.OperatorOp)) dedup.AnswerKind {
+	d.t.Helper()
+	r := d.record(id)
+	o := &dedup.OperatorOp{
+		Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence}, Who: "ann", Why: "by hand", LetterRun: r.Run, Fingerprint: r.Fingerprint,
+	}
+	for _, c := range change {
+		c(o)
+	}
+	answers, err := d.store.Apply(d.t.Context(), []dedup.Op{{Kind: kind, Key: r.Key, Operator: o}})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return answers[0].Kind
+}
+
+func TestOfTwoLettersOfOneKeyTheLaterRunsIsSentAndTheEarlierResolved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.operate(dedup.Reopen, "a", func(o *dedup.OperatorOp) { o.Job = "by hand" })
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		if open := d.letters(deadletter.Filter{}); len(open) != 2 {
+			t.Fatalf("%d letters are open", len(open))
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Resolve: 1, deadletter.Reopen: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+		if open := d.letters(deadletter.Filter{}); len(open) != 0 {
+			t.Errorf("open: %+v", open)
+		}
+	})
+}
+
+// A job takes a letter and stands still; a person frees it for another, which
+// sends it; then the first goes on, and its copy comes late.
+func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
+	for name, payload := range map[string]string{"with a key": `{"order_id":"a"}`, "without a key": `v2 {"order_id":"a"}`} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				d.mendHandlerOnly(terminal)
+				d.produce(payload)
+				d.digest()
+				d.mend(nil)
+				first := d.plan(deadletter.Selection{})
+				w := wary{Store: d.store, Broker: d.broker, left: 2} // published, and not noted
+				if _, err := w.queue(d.q).Apply(t.Context(), first, deadletter.ApplyConfig{}); !errors.Is(err, errDied) {
+					t.Fatal(err)
+				}
+				id := d.letters(deadletter.Filter{})[0].Letter.ID
+				if err := d.q.Move(t.Context(), id, dedup.LetterOpen, "ann", "that job is dead"); err != nil {
+					t.Fatal(err)
+				}
+				second := d.plan(deadletter.Selection{})
+				want(t, "second", d.apply(second, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+				want(t, "first goes on", d.apply(first, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidChange: 1})
+				d.digest()
+				d.once("a")
+				want(t, "outcome", d.outcomes(second), map[deadletter.Outcome]int{deadletter.Succeeded: 1})
+				if open := d.letters(deadletter.Filter{}); len(open) != 0 {
+					t.Errorf("open: %+v", open)
+				}
+			})
+		})
+	}
+}
+
+func TestARecordWithAnOpenLetterCannotBeDeletedUnderAPlan(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		if got := d.operate(dedup.Delete, "a"); got != dedup.Refused {
+			t.Errorf("delete was answered %v", got)
+		}
+		id := d.letters(deadletter.Filter{})[0].Letter.ID
+		if err := d.q.Move(t.Context(), id, dedup.LetterDiscarded, "ann", "a test order"); err != nil {
+			t.Fatal(err)
+		}
+		if got := d.operate(dedup.Delete, "a"); got != dedup.Done {
+			t.Errorf("delete was answered %v", got)
+		}
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidChange: 1})
+		d.mend(nil)
+		d.digest()
+		if d.runs["a"] != 1 {
+			t.Errorf("it ran %d times", d.runs["a"])
+		}
+	})
+}
