@@ -97,6 +97,7 @@ func (a *admin) table() map[string]map[string]endpoint {
 	const get, post, remove = http.MethodGet, http.MethodPost, http.MethodDelete
 	return map[string]map[string]endpoint{
 		"/v1/consumer": {get: {AdminView, nil, nil, a.consumer}},
+		"/v1/stats":    {get: {AdminView, a.calls, nil, a.figures}},
 		"/v1/records":  {get: {AdminView, a.streams, records, a.scanRecords}, post: {AdminView, a.calls, nil, a.records}},
 		"/v1/letters":  {get: {AdminView, a.streams, letters, a.scanLetters}, post: {AdminView, a.calls, nil, a.letters}},
 		"/v1/apply":    {post: {AdminReplay, a.calls, nil, a.apply}},

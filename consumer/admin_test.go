@@ -135,7 +135,12 @@ func TestAScanGivesWhatIsAskedForAndSaysThatItIsAll(t *testing.T) {
 			t.Errorf("%s gives %d lines, want %d", path, got, want)
 		}
 	}
-	w, _ := a.ask("POST", "/v1/records", adminapi.RecordsRequest{Keys: []adminapi.Key{adminapi.OfKey(keyOf("B-1")), adminapi.OfKey(keyOf("C-1"))}})
+	w, _ := a.ask("GET", "/v1/stats", nil)
+	var stats adminapi.Stats
+	if err := adminapi.Decode(w.Body.Bytes(), &stats); err != nil || stats.Open != 1 || stats.Held != 1 || len(stats.Reasons) != 1 || stats.Reasons[0] != (adminapi.Reason{Name: "terminal", Count: 2}) {
+		t.Errorf("%s", w.Body)
+	}
+	w, _ = a.ask("POST", "/v1/records", adminapi.RecordsRequest{Keys: []adminapi.Key{adminapi.OfKey(keyOf("B-1")), adminapi.OfKey(keyOf("C-1"))}})
 	if got := a.lines(w); len(got) != 2 || got[0].Record.State != adminapi.State(dedup.Failed) || got[1].Record.State != adminapi.State(dedup.Absent) || got[1].Record.Key.ID != "C-1" {
 		t.Errorf("%s", w.Body)
 	}

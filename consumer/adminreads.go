@@ -37,12 +37,31 @@ func (a *admin) consumer(w http.ResponseWriter, r *request) {
 	for _, what := range slices.Sorted(maps.Keys(status.Degraded)) {
 		out.Status.Degraded = append(out.Status.Degraded, adminapi.Trouble{What: adminapi.Text(what), Error: adminapi.Text(status.Degraded[what])})
 	}
+	for _, p := range status.Paused {
+		out.Status.Paused = append(out.Status.Paused, adminapi.OfPause(p))
+	}
 	for _, topic := range cfg.Topics {
 		d := cfg.Broker.Destinations(cfg.Name, topic)
 		out.Topics = append(out.Topics, adminapi.Topic{Name: adminapi.Text(topic), DeadLetter: adminapi.Text(d.DeadLetter), Retry: adminapi.Text(d.Retry)})
 	}
 	for i := range a.c.routes {
 		out.Routes = append(out.Routes, a.c.routes[i].told())
+	}
+	writeJSON(w, http.StatusOK, &out)
+}
+
+// figures counts what waits for people.
+func (a *admin) figures(w http.ResponseWriter, r *request) {
+	ctx, cancel := context.WithTimeout(r.Context(), callFor)
+	defer cancel()
+	s, err := a.c.Stats(ctx)
+	if err != nil {
+		failed(err).write(w)
+		return
+	}
+	out := adminapi.Stats{Open: s.Open, Held: s.Held, Sent: s.Sent, Oldest: adminapi.Time(s.Oldest), Absorbed: s.Absorbed, At: adminapi.Time(s.At)}
+	for _, reason := range slices.Sorted(maps.Keys(s.Reasons)) {
+		out.Reasons = append(out.Reasons, adminapi.Reason{Name: adminapi.Text(reason), Count: s.Reasons[reason]})
 	}
 	writeJSON(w, http.StatusOK, &out)
 }

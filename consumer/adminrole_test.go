@@ -88,6 +88,7 @@ func deeds() []deed {
 		dedup.LetterDiscarded, dedup.LetterHeld, dedup.LetterGone
 	return []deed{
 		{"see the consumer", view, get("/v1/consumer")},
+		{"see figures", view, get("/v1/stats")},
 		{"look records up", view, post("/v1/records", adminapi.RecordsRequest{})},
 		{"list records", view, get("/v1/records")},
 		{"look letters up", view, post("/v1/letters", adminapi.LettersRequest{})},

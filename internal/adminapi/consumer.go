@@ -83,6 +83,24 @@ type Status struct {
 	Bytes      int       `json:"bytes"`
 	Hung       int       `json:"hung"`
 	Lag        int64     `json:"lag"` // -1 until it is known
+	Paused     []Pause   `json:"paused,omitzero"`
+}
+
+// Stats are the consumer's figures.
+type Stats struct {
+	Open     int      `json:"open"`
+	Held     int      `json:"held"`
+	Sent     int      `json:"sent"`
+	Oldest   Time     `json:"oldest,omitzero"`
+	Reasons  []Reason `json:"reasons,omitzero"`
+	Absorbed int64    `json:"absorbed"`
+	At       Time     `json:"at"`
+}
+
+// Reason is how many letters that wait for somebody have one dl-reason.
+type Reason struct {
+	Name  Text `json:"name"`
+	Count int  `json:"count"`
 }
 
 // Trouble is something that does not work at the moment.

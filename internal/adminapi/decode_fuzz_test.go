@@ -45,7 +45,7 @@ func FuzzAnAnswerIsReadOrRefused(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var line adminapi.Line
-		if adminapi.Decode(b, &line) == nil {
+		if adminapi.DecodeAnswer(b, &line) == nil {
 			again(t, &line)
 			if line.Record != nil {
 				_ = line.Record.Dedup()

@@ -5,6 +5,7 @@
 // # Usage
 //
 //	GET    /v1/consumer   what the consumer is and how it is set up: [Consumer]
+//	GET    /v1/stats      how many letters wait, and what repeats have cost: [Stats]
 //	POST   /v1/records    {"keys":[…]}: a line with a record for each
 //	GET    /v1/records    ?scope= &state= &completed_after= &completed_before= &limit=: a line for each
 //	POST   /v1/letters    {"ids":[…]}: a line with a letter for each
@@ -24,8 +25,9 @@
 //
 // What is converted comes back as it was: bytes that are no UTF-8 in any text
 // (as {"base64":…}), nil and empty bytes, times to the nanosecond (RFC 3339 in
-// UTC), durations (as Go writes them). Decoding refuses names that it does not
-// know, duplicate names and wrong UTF-8. It never panics.
+// UTC), durations (as Go writes them). Decoding refuses duplicate names and
+// wrong UTF-8, and of a request names that it does not know, by which the client
+// would be misunderstood; of an answer it leaves them out. It never panics.
 //
 // # Concurrency
 //

@@ -47,6 +47,7 @@ func samples(t *testing.T) map[string]any {
 		"pause":    &adminapi.PauseRequest{Scope: "order.create", Why: "release"},
 		"paused":   &adminapi.PauseResponse{Changed: true},
 		"pauses":   &adminapi.PausesResponse{Pauses: []adminapi.Pause{adminapi.OfPause(filled[dedup.Pause](1))}},
+		"stats":    new(filled[adminapi.Stats](3)),
 		"consumer": new(filled[adminapi.Consumer](4)),
 	}
 }

@@ -3,8 +3,8 @@ package adminapi
 import "time"
 
 // Version of the API: the first part of its paths. A change that an older peer
-// would misread raises it; a new optional field does not, and an older server
-// refuses it by name.
+// would misread raises it; a new optional field does not: an older server refuses
+// it by name, an older client leaves it out.
 const Version = 1
 
 // VersionHeader is the name of the response header that says which version answers,

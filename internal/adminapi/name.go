@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -39,6 +40,10 @@ func nameAt(names []string, i uint8) string {
 	return "invalid"
 }
 
+// ErrName is found in the error of a value that none of the closed lists has: the
+// other side may be newer.
+var ErrName = errors.New("is not one of the names known here")
+
 // named is one of the closed lists.
 type named interface {
 	~uint8
@@ -52,7 +57,7 @@ func parse[T named](name string, last T) (T, error) {
 			return v, nil
 		}
 		if v == last {
-			return 0, fmt.Errorf("%q is not one of the names known here", cut(name, 64))
+			return 0, fmt.Errorf("%q %w", cut(name, 64), ErrName)
 		}
 	}
 }

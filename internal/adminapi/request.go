@@ -2,7 +2,6 @@ package adminapi
 
 import (
 	"errors"
-	"io"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -78,18 +77,18 @@ func Encode(v any) ([]byte, error) { return json.Marshal(v) }
 // ErrField is found in an error of a decoder that met a name it does not know.
 var ErrField = json.ErrUnknownName
 
-// Decode reads one JSON value, and nothing after it, into v.
+// Decode reads a request: one JSON value, and nothing after it.
 //
 // Errors: one that says where and what is wrong, without the text itself but
-// for names; it is [ErrField] for a name that v does not have.
+// for names; it is [ErrField] for a name that v does not have, and [ErrName] for
+// a value that none of the closed lists has.
 func Decode(b []byte, v any) error {
 	return plain(json.Unmarshal(b, v, json.RejectUnknownMembers(true)))
 }
 
-// DecodeFrom is [Decode] of what r holds up to its end.
-func DecodeFrom(r io.Reader, v any) error {
-	return plain(json.UnmarshalRead(r, v, json.RejectUnknownMembers(true)))
-}
+// DecodeAnswer reads an answer likewise, and leaves out names that v does not
+// have. Errors: as [Decode], without [ErrField].
+func DecodeAnswer(b []byte, v any) error { return plain(json.Unmarshal(b, v)) }
 
 // plain says what a decoder found in words of the peer's, not of Go's types.
 func plain(err error) error {

@@ -128,10 +128,22 @@ func (c *Client) Consumer(ctx context.Context) (adminapi.Consumer, error) {
 	if err := c.call(ctx, request{method: http.MethodGet, path: "/consumer", again: true}, &now); err != nil {
 		return adminapi.Consumer{}, err
 	}
+	if now.Name == "" {
+		return adminapi.Consumer{}, c.fail(true, "its answer names no consumer", ErrNotOnceward)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.consumer = now
 	return now, nil
+}
+
+// Stats asks how many letters wait and what repeats have cost.
+//
+// Errors: see [Error]; what the store says.
+func (c *Client) Stats(ctx context.Context) (adminapi.Stats, error) {
+	var now adminapi.Stats
+	err := c.call(ctx, request{method: http.MethodGet, path: "/stats", again: true}, &now)
+	return now, err
 }
 
 func (c *Client) last() adminapi.Consumer {

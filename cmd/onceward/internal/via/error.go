@@ -82,7 +82,7 @@ func (c *Client) refused(r *http.Response, body []byte) *Error {
 		return c.fail(true, fmt.Sprintf("%v: it speaks version %s of the interface, this command version %d", ErrVersion, clean(version), adminapi.Version), ErrVersion)
 	}
 	var f adminapi.Failure
-	if err := adminapi.Decode(body, &f); err != nil {
+	if err := adminapi.DecodeAnswer(body, &f); err != nil {
 		return c.fail(true, fmt.Sprintf("the consumer answers %d without saying why", r.StatusCode))
 	}
 	e := c.fail(true, f.Error.Line(), f.Error.Err())

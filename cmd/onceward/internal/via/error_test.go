@@ -75,7 +75,7 @@ func whoAnswers(t *testing.T) {
 		"a login page":       {answering(302, map[string]string{"Location": "https://login.example/"}, ""), "", ErrNotOnceward, "login.example"},
 		"health endpoints":   {http.NewServeMux(), "", ErrNotOnceward, "404"},
 		"a newer one":        {answering(404, map[string]string{adminapi.VersionHeader: "2"}, ""), "", ErrVersion, "version 2"},
-		"a newer answer":     {answering(200, ours, `{"name":"billing","novel":1}`), "", ErrVersion, "novel"},
+		"no consumer":        {line(`{"end":true}`), "", ErrNotOnceward, "names no consumer"},
 		"an older one":       {answering(400, ours, `{"error":{"code":"unknown_field","message":"novel"}}`), "", ErrVersion, "novel"},
 		"without a token":    {newOther(t, someTokens...).handler, "", ErrToken, "a token is needed"},
 		"another token":      {newOther(t, someTokens...).handler, "token-of-nobody-0123456789", ErrToken, "not known"},
@@ -102,6 +102,17 @@ func whoAnswers(t *testing.T) {
 		if took := time.Since(began); took > 6*time.Second {
 			t.Errorf("%s: it took %v", name, took)
 		}
+	}
+}
+
+// A newer consumer may say more, and is understood.
+func TestWhatANewerConsumerSaysBesidesIsLeftOut(t *testing.T) {
+	mux := http.NewServeMux()
+	mux.Handle("/v1/consumer", answering(200, ours, `{"name":"billing","novel":1,"store":{"kind":"memory","novel":{}}}`))
+	mux.Handle("/v1/letters", line(`{"letter":{"id":"l1","state":"open","novel":[]},"novel":null}`, `{"end":true,"count":1,"novel":0}`))
+	c := served(t, mux, Options{})
+	if letters, err := c.Letters(t.Context(), []string{"l1"}); err != nil || letters[0].State != dedup.LetterOpen || c.Info().Kind != "memory" {
+		t.Errorf("%+v, %v", letters, err)
 	}
 }
 
@@ -324,6 +335,7 @@ func TestAStreamThatIsNotCompleteIsAnError(t *testing.T) {
 		"no record":          {line(`{"letter":{"state":"open"}}`, `{"end":true,"count":1}`), ErrNotOnceward},
 		"garbage":            {line("\x00"), ErrNotOnceward},
 		"a newer line":       {line(`{"novel":{}}`), ErrVersion},
+		"a newer state":      {line(`{"record":{"key":{"consumer":"billing"},"state":"novel"}}`), ErrVersion},
 		"an endless line":    {line(strings.Repeat("x", adminapi.MaxLine+1)), ErrNotOnceward},
 	} {
 		mux := http.NewServeMux()

@@ -56,9 +56,9 @@ func (c *Client) call(ctx context.Context, q request, v any) error {
 }
 
 func (c *Client) decode(b []byte, v any) error {
-	err := adminapi.Decode(b, v)
+	err := adminapi.DecodeAnswer(b, v)
 	switch {
-	case errors.Is(err, adminapi.ErrField):
+	case errors.Is(err, adminapi.ErrName):
 		return c.fail(true, fmt.Sprintf("%v: it is newer than this command: %s", ErrVersion, clean(err.Error())), ErrVersion)
 	case err != nil:
 		return c.fail(true, "its answer cannot be read: "+clean(err.Error()), ErrNotOnceward)

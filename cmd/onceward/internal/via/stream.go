@@ -51,6 +51,9 @@ func (c *Client) lines(ctx context.Context, q request) iter.Seq2[*adminapi.Line,
 				return
 			case line.End:
 				return
+			case line == adminapi.Line{}:
+				yield(nil, c.fail(true, fmt.Sprintf("%v: it is newer than this command, and answers with what is not known here", ErrVersion), ErrVersion))
+				return
 			case !line.Alive:
 				if line.Lane == nil {
 					count++
