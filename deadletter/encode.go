@@ -38,9 +38,19 @@ const (
 // the same letter again gives the same bytes.
 func Encode(l Letter, topic string) brokers.Outgoing {
 	return brokers.Outgoing{
-		Topic: topic, ID: l.ID, Key: l.BrokerKey, Value: l.Value,
+		Topic: topic, ID: publishID(&l), Key: l.BrokerKey, Value: l.Value,
 		Headers: append(original(l.Headers), ownHeaders(&l)...),
 	}
+}
+
+// publishID makes a repeat of the publish harmless, and nothing else: a letter
+// without a key keeps its id when a copy of it dies too, and a broker that knows
+// ids would drop the new one.
+func publishID(l *Letter) string {
+	if l.Key.ID != "" || l.Run <= 1 {
+		return l.ID
+	}
+	return l.ID + "-" + strconv.FormatUint(uint64(l.Run), 10)
 }
 
 // Pointer returns a letter in place of one that the broker refused for its

@@ -30,7 +30,7 @@ func (q *Queue) Move(ctx context.Context, id string, to dedup.LetterState, who, 
 }
 
 func heldBy(n *dedup.Letter) string {
-	if n.Job == "" {
+	if n.Job == "" || n.State != dedup.LetterOpen && n.State != dedup.LetterSent {
 		return ""
 	}
 	return ", held by job " + n.Job + ","

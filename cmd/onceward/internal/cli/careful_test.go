@@ -41,6 +41,23 @@ func TestALetterThatFailsAgainIsToldAndHeldInTheEnd(t *testing.T) {
 	call(t, "dlq", "replay", "status", plan+"approved", "--wait", "20s", via).want(t, cli.Done)
 }
 
+// A message without a usable key has one letter, however often its copies die:
+// JetStream, which knows the letter's id, must not take the second one for a
+// repeat of the first.
+func TestALetterWithoutAKeyIsListedAgainWhenItsCopyDies(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", "no json")
+	r.letters(1)
+	via := []string{"--via", r.via}
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done).shows(t, "send")
+	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done)
+	call(t, "dlq", "replay", "status", plan, "--wait", "20s", via).want(t, cli.Partly).shows(t, "failed again")
+	r.letters(2)
+	call(t, "dlq", "list", via).want(t, cli.Done).shows(t, "open", "key")
+}
+
 func TestASignalEndsAnApplicationAndTheNextOneGoesOn(t *testing.T) {
 	r := newRig(t)
 	r.start(consumer.AdminConfig{})

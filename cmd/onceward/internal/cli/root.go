@@ -42,7 +42,7 @@ func Run(ctx context.Context, p *Process) int {
 	// Completion scripts go to stdout as they are: they are the command's own.
 	root.SetOut(p.Stdout)
 	root.SetErr(a.talk)
-	err := root.ExecuteContext(ctx)
+	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
 		return Done
 	}
@@ -52,6 +52,9 @@ func Run(ctx context.Context, p *Process) int {
 	}
 	if text := err.Error(); text != "" {
 		fmt.Fprintf(a.talk, "onceward: %s\n", text)
+	}
+	if code(err) == Usage {
+		fmt.Fprintf(a.talk, "  %s --help says more\n", c.CommandPath())
 	}
 	if text := advice(err); text != "" {
 		fmt.Fprintf(a.talk, "  %s\n", text)

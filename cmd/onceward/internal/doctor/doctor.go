@@ -150,8 +150,12 @@ func (x *examination) deadLetters(s *Setup, t *Topics) {
 	}
 	const headers = 9 << 10 // a letter's own, and what they are framed with
 	if i.MaxMessage > 0 && t.Source.MaxMessage > 0 && i.MaxMessage < t.Source.MaxMessage+headers {
-		x.add(Warning, fmt.Sprintf("%s takes messages of %d bytes, %s of %d", name, i.MaxMessage, t.Names[0], t.Source.MaxMessage),
-			"the largest messages become pointer letters, without their payload", t.alter(1, fmt.Sprintf("max.message.bytes=%d", t.Source.MaxMessage+headers), fmt.Sprintf("--max-msg-size=%d", t.Source.MaxMessage+headers)))
+		level := Warning
+		if i.MaxMessage >= t.Source.MaxMessage {
+			level = Note // as everywhere by default; only what nearly fills the limit is meant
+		}
+		x.add(level, fmt.Sprintf("%s takes messages of %d bytes, %s of %d", name, i.MaxMessage, t.Names[0], t.Source.MaxMessage),
+			"messages of nearly that size become pointer letters, without their payload, which must then still be at its source", t.larger(1, t.Source.MaxMessage+headers))
 	}
 }
 
@@ -175,7 +179,7 @@ func (x *examination) retry(s *Setup, t *Topics) {
 	}
 	if i.MaxMessage > 0 && t.Source.MaxMessage > 0 && i.MaxMessage < t.Source.MaxMessage {
 		x.add(Error, fmt.Sprintf("%s takes messages of %d bytes, %s of %d", name, i.MaxMessage, t.Names[0], t.Source.MaxMessage),
-			"the largest messages cannot wait there, nor be replayed", t.alter(2, fmt.Sprintf("max.message.bytes=%d", t.Source.MaxMessage+headersOfACopy), fmt.Sprintf("--max-msg-size=%d", t.Source.MaxMessage+headersOfACopy)))
+			"the largest messages cannot wait there, nor be replayed", t.larger(2, t.Source.MaxMessage+headersOfACopy))
 	}
 }
 

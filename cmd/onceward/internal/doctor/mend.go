@@ -33,6 +33,11 @@ func (t *Topics) alter(n int, kafka, nats string) string {
 	return fmt.Sprintf("kafka-configs.sh --alter --entity-type topics --entity-name %s --add-config %s", t.Names[n], kafka)
 }
 
+// larger is what lets a topic take larger messages.
+func (t *Topics) larger(n int, size int64) string {
+	return t.alter(n, fmt.Sprintf("max.message.bytes=%d", size), fmt.Sprintf("--max-msg-size=%d, and max_payload of the server at least as large", size))
+}
+
 // replicate is what gives a topic more replicas.
 func (t *Topics) replicate(n int) string {
 	if t.JetStream {
