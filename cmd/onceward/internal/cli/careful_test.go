@@ -91,3 +91,30 @@ func TestASignalEndsAnApplicationAndTheNextOneGoesOn(t *testing.T) {
 		t.Errorf("handler ran %d times more, want 4", n-ran)
 	}
 }
+
+func TestAPersonDecidesWhatAPlanRefuses(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "doubtful"))
+	r.publish("created", order("ord-2", "fine"))
+	r.publish("created", order("ord-2", "other content"))
+	r.letters(2)
+	via := []string{"--via", r.via}
+	plan := filepath.Join(t.TempDir(), "plan")
+	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done).shows(t, "refuse      2")
+	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Partly).shows(t, "refused  2", "in doubt", "other content")
+
+	doubtful, conflict := ids(t, via, "--reason", "in-doubt")[0], ids(t, via, "--reason", "conflict")[0]
+	call(t, "dlq", "discard", doubtful, "--reason", "x", "--yes", via).want(t, cli.Partly).says(t, "refused")
+	call(t, "dlq", "discard", conflict, "--reason", "a second order under one id", "--yes", via).want(t, cli.Done)
+	r.mended.Store(true)
+	call(t, "dlq", "replay", "plan", "-o", plan+"2", "--approve", doubtful, "--why", "the bank has no booking", "--to", "source", via).want(t, cli.Done).shows(t, "reopen")
+	call(t, "dlq", "replay", "apply", plan+"2", "--yes", "--canary", "1", via).want(t, cli.Done)
+	call(t, "dlq", "replay", "status", plan+"2", via).want(t, cli.Done).shows(t, "succeeded  1")
+	r.quiet()
+	call(t, "dlq", "list", via).want(t, cli.Nothing)
+	call(t, "record", "get", "ord-1", via).want(t, cli.Done).shows(t, "the bank has no booking")
+	if s, err := r.js.Stream(t.Context(), "ORDERS"); err != nil || s.CachedInfo().State.Msgs != 4 {
+		t.Errorf("the copy did not go to the source: %v", err)
+	}
+}

@@ -204,6 +204,8 @@ func (r *rig) handle(_ context.Context, d *consumer.Delivery) (consumer.Result, 
 		return consumer.Result("booked"), nil
 	case bytes.Contains(d.Value, []byte(`"refuse"`)):
 		return nil, consumer.Terminal(fmt.Errorf("card %d of %q: %w", d.Offset, d.Key.ID, errRefused))
+	case bytes.Contains(d.Value, []byte(`"doubtful"`)):
+		return nil, consumer.InDoubt(errors.New("the bank did not answer"))
 	case bytes.Contains(d.Value, []byte(`"hostile"`)):
 		return nil, consumer.Terminal(errors.New("\x1b[31mred\x1b[0m \u009b2J \u202e end"))
 	}
