@@ -26,8 +26,9 @@ type Browser interface {
 	// concurrently.
 	//
 	// Errors, yielded once, last, and with a nil delivery: [ErrNoDestination] and
-	// [ErrUnauthorized] wrapped with the topic; a [*StartError]; ctx.Err(); an
-	// error of the connection that did not heal within half a minute.
+	// [ErrUnauthorized] wrapped with the topic; a [*StartError]; ctx.Err();
+	// [ErrClosed]; the place of what is damaged; an error of the connection that
+	// did not heal within half a minute.
 	Browse(ctx context.Context, topic string, from From) iter.Seq2[*Delivery, error]
 
 	// Inspect describes topics or, on JetStream, the streams that hold them, as
