@@ -361,11 +361,11 @@ func TestAPauseIsSetShownAndLifted(t *testing.T) {
 		if err := adminapi.Decode(w.Body.Bytes(), &got); err != nil {
 			t.Fatal(err)
 		}
-		text := ""
+		var text strings.Builder
 		for _, p := range got.Pauses {
-			text += fmt.Sprintf("[%s %s %s]", p.Scope, p.Who, p.Why)
+			fmt.Fprintf(&text, "[%s %s %s]", p.Scope, p.Who, p.Why)
 		}
-		return text
+		return text.String()
 	}
 	set := func(method string, q adminapi.PauseRequest, want bool) {
 		t.Helper()

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
-	"log"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -29,7 +29,7 @@ func (a *adminRig) listening() (dial func() net.Conn) {
 	if err != nil {
 		a.t.Fatal(err)
 	}
-	server := &http.Server{Handler: a.handler, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: a.handler, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 	go server.Serve(l)
 	a.t.Cleanup(func() { server.Close() })
 	return func() net.Conn {
