@@ -72,6 +72,12 @@
 // they are not, they are in double quotes with the escapes of Go, or, where that
 // would be long, "=" and unpadded base64.
 //
+// # Letters of others
+//
+// [Foreign] reads the dead letters of Spring Kafka, of Watermill's poison queue,
+// of Kafka Connect and Streams, and bare messages, so that a team can work off
+// what it has before it has a consumer of onceward.
+//
 // # Guarantees
 //
 // The letter's own headers keep to 8 KiB: the stack is left out first, then the
@@ -89,5 +95,5 @@
 // # Testing
 //
 // testdata/wire/letters holds letters as each release has written them, and
-// every release must read them.
+// every release must read them; testdata/wire/foreign those of others.
 package deadletter
