@@ -168,7 +168,10 @@ func (p *pipeline) collectClaims() {
 			op.Position = p.position(t)
 		}
 		if t.replay != nil {
-			op.ReplayToken, op.Stored = t.replay.ticket.Token, t.stored()
+			op.Stored = t.stored()
+			if t.replay.live() {
+				op.ReplayToken = t.replay.ticket.Token
+			}
 			if at := t.origin(); at != (dedup.Position{}) {
 				op.Position = at
 			}
@@ -340,7 +343,7 @@ func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time
 			p.log.Error("letter could not be told what became of its copy", "letter", op.Letter.Letter.ID, "error", a.Err)
 		}
 		if t != nil {
-			p.ack(t)
+			p.told(t)
 		}
 	case dedup.Renew:
 		p.renewing--

@@ -81,8 +81,8 @@
 // repeat of a finished operation does not run; a repeat of a running one waits.
 //
 // The order of steps is receive, decode and key, claim, handler, classify, retry
-// copy confirmed, complete, letter confirmed, letter noted, ack. If the process
-// dies after
+// copy confirmed, complete, letter confirmed, letter noted, ack; where it is the
+// copy of a letter, that one is told before the ack. If the process dies after
 //
 //	claim                          the next owner runs it again and counts a crash
 //	handler, before complete       it runs again, unless the handler's rows were written
@@ -93,6 +93,8 @@
 //	doubt, before its letter
 //	letter, before it is noted     the same letter is written again, with the same dl-id
 //	noted, before ack              the repeat is acknowledged without running
+//	complete, before the letter    the repeat tells it, and does not run
+//	of a copy is told
 //
 // Tests kill a process at each of these places (crash_test.go).
 //
@@ -154,6 +156,32 @@
 // waits. A scope that is paused for longer than it takes to fill the bound
 // therefore pauses the consumer. JetStream's own bound (MaxAckPending) counts
 // them too.
+//
+// # Operators
+//
+// [Consumer.Admin] lets an operator's command work on a running consumer, whose
+// file nobody else can open: "onceward --via http://127.0.0.1:8080", or curl. It
+// is JSON over HTTP, and streams are one JSON object a line:
+//
+//	GET         /v1/consumer   view     what it is, how it is set up, how it fares
+//	GET         /v1/stats      view     the figures of [Stats]
+//	GET, POST   /v1/records    view     ?scope= &state= &completed_after= &completed_before= &limit=; {"keys":[…]}
+//	GET, POST   /v1/letters    view     ?state= &limit=; {"ids":[…]}
+//	GET         /v1/browse     view     ?topic= &since= &offset=PARTITION:OFFSET, of its own topics
+//	POST        /v1/inspect    view     {"topics":[…]}
+//	GET         /v1/pause      view     what is paused
+//	POST DELETE /v1/pause      replay   {"scope":…,"why":…}; without a scope the whole consumer
+//	POST        /v1/publish    replay   {"messages":[…]}, to its retry destinations and what it reads
+//	POST        /v1/apply      replay   {"ops":[…]}; some take approve, see below
+//
+// The last line of a stream is {"end":true,"count":N}, or {"error":…} where it is
+// not complete; a stream without either was cut. What is refused is {"error":
+// {"code":…,"message":…}}, with the role that is needed where one is missing.
+//
+// The role approve is needed to discard a letter, to free one that is held or
+// somebody else's, to run again what is in doubt, what is held or what has other
+// content under its key, to decide about effects, and to unlock, delete, import
+// or reconcile a record. Below the role replay no tokens are shown.
 //
 // # Concurrency
 //

@@ -173,7 +173,7 @@ func (p *pipeline) outgoing(t *task) brokers.Outgoing {
 	switch {
 	case t.phase == copying:
 		headers := t.view.Headers
-		if t.replay != nil { // so that its letter is answered in the end
+		if t.replay.live() { // so that its letter is answered in the end
 			headers = slices.Concat(headers, t.replay.ticket.Headers())
 		}
 		return brokers.Outgoing{

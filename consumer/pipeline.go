@@ -14,7 +14,7 @@ import (
 // This file is the life of a delivery, written once:
 //
 //	receive ─► decode + key ─► claim ─► worker ─► handler ─► classify ─► (retry copy confirmed) ─►
-//	complete ─► (letter confirmed ─► noted) ─► ack
+//	complete ─► (letter confirmed ─► noted) ─► (where it is the copy of a letter: that one told) ─► ack
 //
 // It is the only one that writes to the store, sends a delivery to be
 // published, or acknowledges. Each round adds what is ready to the next commit
@@ -32,6 +32,8 @@ import (
 //	doubt, before its letter     does not run
 //	letter, before noted         the same letter again, with the same dl-id
 //	noted, before ack            a duplicate of a failed record, acknowledged
+//	complete, before the letter  a duplicate, or the owed letter: either tells the letter of
+//	of a copy is told            which it is a copy before it is acknowledged
 //
 // crash_test.go kills a process at each of these places.
 
@@ -119,7 +121,7 @@ func (p *pipeline) leaveOrEnd(t *task) {
 // unusable goes on with a delivery that has nothing by which it could be
 // claimed.
 func (p *pipeline) unusable(t *task) {
-	if t.replay != nil && t.replay.spent {
+	if t.replay != nil && !t.replay.live() {
 		// The repeat of a copy whose letter knows all of it. Nothing else would
 		// tell it from a message.
 		p.decide(t, DuplicateDead, nil)
@@ -384,6 +386,20 @@ func (p *pipeline) noted(t *task) {
 	p.decide(t, verdict, t.err)
 	p.ack(t)
 }
+
+// answered goes on after the outcome of t is durable: its letter is told before
+// the message is acknowledged.
+func (p *pipeline) answered(t *task, state dedup.State) {
+	if t.answer = state; !t.answers() {
+		p.ack(t)
+		return
+	}
+	t.phase = answering
+	p.answers = append(p.answers, t)
+}
+
+// told goes on after the letter of which t is a copy knows what became of it.
+func (p *pipeline) told(t *task) { p.ack(t) }
 
 // ack is the only way to an acknowledgement: the outcome of t is durable.
 func (p *pipeline) ack(t *task) {

@@ -15,7 +15,8 @@ type replay struct {
 	ticket deadletter.Ticket
 	note   dedup.Letter // as it was when the delivery was received
 	// spent: the copy was answered before, or its letter is no longer the job's
-	// that sent it. This is a repeat.
+	// that sent it. This is a repeat, which gives no right; where the message was
+	// first published is true of it too.
 	spent bool
 }
 
@@ -44,10 +45,6 @@ func (r *receiver) verify(ctx context.Context, bearers []*task) error {
 		if !t.replay.confirmed(&notes[i], r.p.cfg.Name) {
 			t.replay = nil
 			r.unknown++
-			continue
-		}
-		if t.replay.spent && t.bad == nil {
-			t.replay = nil // its record answers it
 		}
 	}
 	if now := time.Now(); r.unknown > 0 && now.Sub(r.warned) >= warnTokens {
@@ -89,6 +86,10 @@ func (r *replay) confirmed(note *dedup.Letter, consumer string) bool {
 	return own && note.State != dedup.LetterNone && note.Key.Consumer == consumer
 }
 
+// live says that the letter waits for an answer to this copy. It may be asked
+// of nil.
+func (r *replay) live() bool { return r != nil && !r.spent }
+
 // origin is where the letter says that the message was first published; zero
 // where it does not, or t is no copy of a letter.
 func (t *task) origin() dedup.Position {
@@ -125,18 +126,7 @@ func (t *task) runs() *dedup.Record {
 
 // answers says that a letter waits for the outcome of t.
 func (t *task) answers() bool {
-	return t.replay != nil && !t.again() || t.runs() != nil
-}
-
-// answered goes on after the outcome of t is durable: its letter is told before
-// the message is acknowledged.
-func (p *pipeline) answered(t *task, state dedup.State) {
-	if t.answer = state; !t.answers() {
-		p.ack(t)
-		return
-	}
-	t.phase = answering
-	p.answers = append(p.answers, t)
+	return t.replay.live() && !t.again() || t.runs() != nil
 }
 
 // addAnswers adds to the next commit what the letters are told of t. The store
@@ -154,10 +144,10 @@ func (p *pipeline) addAnswers(t, owner *task) {
 		})
 		owner = nil
 	}
-	if r := t.replay; r != nil && !t.again() {
+	if r := t.replay; r.live() && !t.again() {
 		tell(r.note.Key, dedup.Letter{ID: r.note.ID, Token: r.ticket.Token})
 	}
-	if r := t.runs(); r != nil && (t.replay == nil || t.replay.note.ID != r.Letter) {
+	if r := t.runs(); r != nil && !(t.replay.live() && t.replay.note.ID == r.Letter) {
 		tell(t.view.Key, dedup.Letter{ID: r.Letter, Job: r.Job})
 	}
 }

@@ -24,7 +24,8 @@ type Middleware func(Handler) Handler
 // are required; the zero value of everything else is a safe default.
 type Route struct {
 	// Scope names the action, such as "order.create": part of the key, so it
-	// must never change while records are kept. 1 to 128 bytes.
+	// must never change while records are kept. 1 to 128 bytes; "onceward."
+	// begins scopes of onceward's own.
 	Scope string
 	// Match says which deliveries this route takes; the first route that
 	// matches wins, and none is a key letter. Zero: every delivery.

@@ -385,7 +385,7 @@ func (w *world) trouble() {
 	p := w.procs[w.rnd.IntN(len(w.procs))]
 	w.mu.Unlock()
 	to := w.broker.Destinations(durable, topic)
-	switch w.rnd.IntN(14) {
+	switch w.rnd.IntN(16) {
 	case 0, 1:
 		p.end(!w.poison, upTo(w.rnd, 3*time.Second))
 	case 2:
@@ -415,6 +415,13 @@ func (w *world) trouble() {
 		w.broker.FailPublish(name, errSim)
 		time.Sleep(upTo(w.rnd, 20*time.Second))
 		w.broker.FailPublish(name, nil)
+	case 14, 15:
+		p := dedup.Pause{Consumer: durable, Scope: []string{"", "order.create"}[w.rnd.IntN(2)], Who: "ann"}
+		_, err := dedup.SetPause(context.Background(), w.store, p)
+		time.Sleep(upTo(w.rnd, 20*time.Second))
+		if _, lifted := dedup.LiftPause(context.Background(), w.store, p); err != nil || lifted != nil {
+			w.wrong("pause: %v, %v", err, lifted)
+		}
 	case 13:
 		w.broker.SetAvailable(false)
 		time.Sleep(upTo(w.rnd, 20*time.Second))

@@ -246,3 +246,38 @@ func TestAMessageThatDiesOfSomethingElseIsTheSameIncident(t *testing.T) {
 		r.end()
 	})
 }
+
+// Kafka may repeat a copy whenever its partition moves, while another one waits
+// before it: also when all that was recorded of it has expired.
+func TestALateRepeatOfACopyDoesNotRunAgainAfterTheWindow(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		var h mendable
+		route := h.route()
+		route.Window = time.Hour
+		broken := route
+		broken.Decode = func(*consumer.Delivery) (any, error) { return nil, errors.New("unknown field") }
+		r.run(broken)
+		r.send(orderJSON("o-1", 1))
+		pass(time.Minute)
+		r.end()
+		s, first := r.resender("job-1"), r.letter(1)
+		r.run(route)
+		copied := s.take(first)
+		s.publish(copied)
+		s.noted(first)
+		pass(10 * time.Hour)
+		s.want(first, dedup.LetterResolved, dedup.Succeeded)
+		records, err := r.store.Lookup(t.Context(), []dedup.Key{{Consumer: "billing", Scope: "order.create", ID: "o-1"}})
+		if err != nil || records[0].State != dedup.Absent {
+			t.Fatalf("record %+v %v", records[0], err)
+		}
+		s.publish(copied)
+		pass(time.Minute)
+		if h.of("o-1") != 1 {
+			t.Errorf("%d runs", h.of("o-1"))
+		}
+		r.wantReasons("decode", "too-old")
+		r.end()
+	})
+}
