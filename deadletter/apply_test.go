@@ -1,0 +1,261 @@
+package deadletter_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+)
+
+func TestACanaryThatFailsStopsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 30 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		stop := d.consume()
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 5})
+		var stopped *deadletter.StoppedError
+		if !errors.As(err, &stopped) || r.Counts[deadletter.DidSend] != 5 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		d.mend(nil)
+		if r, err = d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 5}); err != nil || r.Counts[deadletter.DidSend] != 30 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		for i := range 30 {
+			d.once(fmt.Sprintf("o-%d", i))
+		}
+	})
+}
+
+func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		r, err := d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 1, CanaryWait: time.Minute})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 1 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestTooManyFailuresStopAnApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 400 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		defer d.consume()()
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{MaxFailureRatio: 0.2, Rate: 20})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] > 100 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestARateIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 101 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		began := time.Now()
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Rate: 5})
+		if took := time.Since(began); took < 20*time.Second || took > 21*time.Second {
+			t.Errorf("101 copies at 5 a second took %v", took)
+		}
+	})
+}
+
+func TestADryRunChangesNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		before := d.store.Info().Sequence
+		want(t, "would be", d.apply(f, deadletter.ApplyConfig{DryRun: true, Canary: 1}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		if n := len(d.broker.Messages("orders.billing.retry")); n != 0 || d.store.Info().Sequence != before {
+			t.Errorf("%d copies, store %d → %d", n, before, d.store.Info().Sequence)
+		}
+	})
+}
+
+func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		var text bytes.Buffer
+		if _, err := d.q.Plan(t.Context(), deadletter.Selection{}, &text); err != nil {
+			t.Fatal(err)
+		}
+		whole := text.String()
+		for name, wrong := range map[string]string{
+			"empty":      "",
+			"garbage":    "garbage\n",
+			"cut":        whole[:len(whole)-5],
+			"a line off": whole[:strings.LastIndexByte(strings.TrimSpace(whole), '\n')+1],
+			"changed":    strings.Replace(whole, `"action":"reopen"`, `"action":"send"`, 1),
+			"newer":      strings.Replace(whole, `"onceward_plan":1`, `"onceward_plan":2`, 1),
+		} {
+			if _, err := deadletter.ReadPlan(strings.NewReader(wrong)); err == nil {
+				t.Errorf("%s: it is read", name)
+			}
+		}
+		f, err := deadletter.ReadPlan(strings.NewReader(whole))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []deadletter.Queue{
+			{Topic: d.q.Topic, Consumer: "shipping", Broker: d.broker, Store: d.store},
+			{Topic: "other.billing.dlq", Consumer: "billing", Broker: d.broker, Store: d.store},
+			{Topic: d.q.Topic, Consumer: "billing", Broker: d.broker, Store: newDesk(t).store},
+		} {
+			if _, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{}); !errors.Is(err, deadletter.ErrRefused) {
+				t.Errorf("%+v: %v", q, err)
+			}
+		}
+	})
+}
+
+func TestAnExpiredPlanEndsWhatItBeganAndBeginsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{ExpiresIn: time.Hour})
+		w := wary{Store: d.store, Broker: d.broker, left: 1} // dies when it has taken the first
+		q := w.queue(d.q)
+		if _, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{Rate: 4}); !errors.Is(err, errDied) {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Hour)
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{Rate: 4}), map[deadletter.Did]int{deadletter.DidSend: 1, deadletter.DidSkip: 1})
+		d.digest()
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1, deadletter.NotSent: 1})
+	})
+}
+
+var errDied = errors.New("died")
+
+// wary ends everything after so many writes: the last of them takes effect,
+// unless it is before.
+type wary struct {
+	deadletter.Store
+	deadletter.Broker
+	left   int
+	before bool
+	dead   bool
+}
+
+func (w *wary) queue(of *deadletter.Queue) *deadletter.Queue {
+	return &deadletter.Queue{Topic: of.Topic, Consumer: of.Consumer, Broker: w, Store: w}
+}
+
+// step says whether the process dies before or after this write.
+func (w *wary) step() (before, after bool) {
+	w.left--
+	w.dead = w.dead || w.left <= 0
+	return w.dead && (w.before || w.left < 0), w.dead
+}
+
+func (w *wary) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error) {
+	before, after := w.step()
+	if before {
+		return nil, errDied
+	}
+	a, err := w.Store.Apply(ctx, ops)
+	if after {
+		return nil, errDied
+	}
+	return a, err
+}
+
+func (w *wary) Publish(ctx context.Context, messages []brokers.Outgoing) []error {
+	before, after := w.step()
+	var errs []error
+	if !before {
+		errs = w.Broker.Publish(ctx, messages)
+	}
+	if before || after {
+		errs = slices.Repeat([]error{errDied}, len(messages))
+	}
+	return errs
+}
+
+// Killed after, or before, any write of an application and continued, each
+// letter has one outcome and each effect happens once.
+func TestAnApplicationThatDiesAtAnyStepIsContinued(t *testing.T) {
+	for _, running := range []bool{false, true} {
+		for steps := 1; ; steps++ {
+			died := false
+			for _, before := range []bool{false, true} {
+				synctest.Test(t, func(t *testing.T) {
+					d := newDesk(t)
+					d.mendHandlerOnly(terminal)
+					for i := range 12 {
+						d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i), fmt.Sprintf(`v2 {"order_id":"new-%d"}`, i))
+					}
+					d.digest()
+					d.mend(nil)
+					f := d.plan(deadletter.Selection{})
+					if running {
+						defer d.consume()()
+					}
+					w := wary{Store: d.store, Broker: d.broker, left: steps, before: before}
+					_, err := w.queue(d.q).Apply(t.Context(), f, deadletter.ApplyConfig{Rate: 40})
+					died = died || err != nil
+					if err != nil && !errors.Is(err, errDied) {
+						t.Fatal(err)
+					}
+					if steps%2 == 0 {
+						time.Sleep(time.Minute) // what was sent is answered before it goes on
+					}
+					want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 24})
+					if !running {
+						d.digest()
+					} else {
+						time.Sleep(time.Minute)
+					}
+					want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 24})
+					for i := range 12 {
+						d.once(fmt.Sprintf("o-%d", i), fmt.Sprintf("new-%d", i))
+					}
+					if open := d.letters(deadletter.Filter{}); len(open) != 0 {
+						t.Errorf("%d letters are open", len(open))
+					}
+				})
+			}
+			if !died {
+				break
+			}
+		}
+	}
+}
