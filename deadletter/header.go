@@ -30,7 +30,7 @@ const (
 	hTraceparent = "dl-traceparent"
 	hReplayJob   = "dl-replay-job"
 	hReplayCount = "dl-replay-count"
-	hReplayToken = "dl-replay-token" // of a copy that is sent back, never of a letter
+	hReplayToken = "dl-replay-token" //nolint:gosec // a name, no credential; of a copy that is sent back, never of a letter
 	hPointer     = "dl-pointer"      // what a pointer letter leaves out: value, headers, key
 	hSHA256      = "dl-payload-sha256"
 	hSize        = "dl-payload-size"

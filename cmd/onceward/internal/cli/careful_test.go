@@ -36,7 +36,9 @@ func TestALetterThatFailsAgainIsToldAndHeldInTheEnd(t *testing.T) {
 	call(t, "doctor", via).want(t, cli.Done).shows(t, "1 letters are held")
 
 	r.mended.Store(true)
-	call(t, "dlq", "replay", "plan", "-o", plan+"approved", "--approve", id, "--why", "looked at it", via).want(t, cli.Done).shows(t, "reopen")
+	call(t, "dlq", "open", id, "--reason", "seen", via).want(t, cli.Done)
+	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "open, by", "seen")
+	call(t, "dlq", "replay", "plan", "-o", plan+"approved", via).want(t, cli.Done).shows(t, "reopen")
 	call(t, "dlq", "replay", "apply", plan+"approved", "--yes", "--canary", "1", via).want(t, cli.Done).shows(t, "answered")
 	call(t, "dlq", "replay", "status", plan+"approved", "--wait", "20s", via).want(t, cli.Done)
 }
