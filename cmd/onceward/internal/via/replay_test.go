@@ -2,9 +2,11 @@ package via
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -181,13 +183,13 @@ func TestAReplayOverHTTPDoesWhatOneOnTheStoreItselfDoes(t *testing.T) {
 func TestManyAreAskedForInSeveralRequests(t *testing.T) {
 	o := newOther(t)
 	c := served(t, o.handler, Options{})
-	const n = 2500
+	const n = adminapi.MaxKeys + 1
 	ops, keys, ids := make([]dedup.Op, n), make([]dedup.Key, n), make([]string, n)
 	messages := make([]brokers.Outgoing, n)
 	for i := range n {
 		keys[i], ids[i] = keyOf(fmt.Sprintf("A-%d", i)), fmt.Sprintf("l%d", i)
 		ops[i] = dedup.Op{Kind: dedup.NoteLetter, Key: keys[i], Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: ids[i], Reason: "terminal"}}}
-		messages[i] = brokers.Outgoing{Topic: topic, Value: make([]byte, 10_000)} // 25 MB
+		messages[i] = brokers.Outgoing{Topic: topic, Value: []byte("{}")}
 	}
 	answers, err := c.Apply(t.Context(), ops)
 	if err != nil || len(answers) != n {
@@ -208,9 +210,16 @@ func TestManyAreAskedForInSeveralRequests(t *testing.T) {
 	if len(errs) != n || slices.ContainsFunc(errs, func(err error) bool { return err != nil }) {
 		t.Errorf("%d outcomes: %v", len(errs), errs[0])
 	}
+	// Each would fit, and both together do not.
+	large := brokers.Outgoing{Topic: topic, Value: make([]byte, adminapi.MaxBody/5*2)}
+	for _, err := range c.Publish(t.Context(), []brokers.Outgoing{large, large}) {
+		if !errors.Is(err, brokers.ErrTooLarge) || !strings.Contains(err.Error(), "at most 1048576") { // as the broker says
+			t.Errorf("%v", err)
+		}
+	}
 	count := 0
 	for d, err := range c.Browse(t.Context(), topic, brokers.From{}) {
-		if err != nil || len(d.Value) != 10_000 {
+		if err != nil || string(d.Value) != "{}" {
 			t.Fatalf("%+v, %v", d, err)
 		}
 		count++
