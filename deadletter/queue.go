@@ -26,7 +26,7 @@ type Queue struct {
 	// Window is how long the consumer's store remembers what is finished; the
 	// shortest one of its routes. A letter without a record is not sent when it
 	// is older, since its operation may have been done meanwhile and forgotten.
-	// Default 14 days, the consumer's own default.
+	// Default [dedup.DefaultWindow], as the consumer's own.
 	Window time.Duration
 	// Read makes a letter of a message of the topic; default [Decode]. See
 	// [Foreign] for letters that others have written.
@@ -53,13 +53,11 @@ type Store interface {
 	Info() dedup.Info // names the store that a plan was made with
 }
 
-const defaultWindow = 14 * 24 * time.Hour
-
 func (q *Queue) window() time.Duration {
 	if q.Window > 0 {
 		return q.Window
 	}
-	return defaultWindow
+	return dedup.DefaultWindow
 }
 
 func (q *Queue) read(d *brokers.Delivery) (Letter, error) {

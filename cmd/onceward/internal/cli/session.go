@@ -17,6 +17,7 @@ import (
 	"github.com/onceward/onceward/cmd/onceward/internal/address"
 	"github.com/onceward/onceward/cmd/onceward/internal/via"
 	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
 	"github.com/onceward/onceward/dedup/memstore"
 	"github.com/onceward/onceward/internal/adminapi"
@@ -164,9 +165,6 @@ func (a *app) reach(ctx context.Context, s *session, f *connection) error {
 	return nil
 }
 
-// defaultWindow is a consumer's own default.
-const defaultWindow = 14 * 24 * time.Hour
-
 // lockWait is for a consumer that is just stopping; one that runs is told of.
 const lockWait = time.Second
 
@@ -260,7 +258,7 @@ func (a *app) whose(ctx context.Context, s *session, f *connection, at *address.
 	case at != nil:
 		q.Consumer = at.Consumer
 	}
-	if q.Window = cmp.Or(f.window, q.Window, defaultWindow); q.Window < 0 {
+	if q.Window = cmp.Or(f.window, q.Window, dedup.DefaultWindow); q.Window < 0 {
 		return usage("--window must not be negative")
 	}
 	if at != nil && s.source == "" {
