@@ -172,7 +172,7 @@ func (r *Route) check(f *faults, at string) {
 	}
 	r.Retry.check(f, at+"Retry.")
 	durationRange(f, at+"Timeout", &r.Timeout, 5*time.Minute, 10*time.Millisecond, maxTimeout)
-	durationRange(f, at+"Window", &r.Window, 14*24*time.Hour, time.Second, maxWindow)
+	durationRange(f, at+"Window", &r.Window, dedup.DefaultWindow, time.Second, maxWindow)
 	if waits := r.Retry.waits(); r.Window < waits && r.Window > 0 {
 		// A repeat may stand behind a failing message for as long as that one
 		// is retried; it must find the finished record.
