@@ -12,11 +12,12 @@ import (
 // ApplyConfig says how fast and how carefully a plan is applied. The zero value
 // sends everything as fast as the broker takes it.
 type ApplyConfig struct {
-	// Rate of copies a second, 0 for no bound: the handlers have live traffic
-	// to do as well.
+	// Rate of copies a second; default 0, no bound. The handlers have live
+	// traffic to do as well.
 	Rate float64
 	// Canary, where above 0, sends so many letters first and goes on only when
-	// all of them have succeeded. It needs a consumer that runs.
+	// each has an outcome, and none has failed again. It needs a consumer that
+	// runs.
 	Canary int
 	// CanaryWait is how long they may take; default 5 minutes.
 	CanaryWait time.Duration
@@ -41,7 +42,7 @@ const (
 	DidSend    Did = "sent"     // a copy is confirmed, now or when the plan was applied before
 	DidResolve Did = "resolved" // nothing was left to be done
 	DidRefuse  Did = "refused"  // a person must look first
-	DidSkip    Did = "skipped"  // as the plan says
+	DidSkip    Did = "skipped"  // as the plan says, or since it has expired
 	DidChange  Did = "changed"  // something has changed since the plan was made: left alone
 	DidMiss    Did = "gone"     // its message is not in the topic any more
 	DidFail    Did = "failed"   // could not be sent; applying the plan again tries again
@@ -86,8 +87,8 @@ func (e *StoppedError) Error() string { return "replay stopped: " + e.Why }
 // It blocks until all is sent, or, with Canary or MaxFailureRatio, until it is
 // seen to succeed.
 //
-// Errors: a [*StoppedError]; a plan for another consumer, topic or store; those
-// of the broker and the store, after which it is called again.
+// Errors: a [*StoppedError]; [ErrRefused] for a plan of another consumer, topic
+// or store; those of the broker and the store, after which it is called again.
 func (q *Queue) Apply(ctx context.Context, f *PlanFile, c ApplyConfig) (Report, error) {
 	a := &application{
 		q: q, f: f, c: c, report: Report{Counts: map[Did]int{}}, started: time.Now(),

@@ -64,6 +64,7 @@
 //	dl-app-version        of the consumer's program
 //	dl-traceparent        trace of the original
 //	dl-replay-job, dl-replay-count   of the replay that sent it last
+//	dl-replay-token       of a copy on its way back, never of a letter: see [Ticket]
 //	dl-pointer            a pointer letter: what it leaves out
 //	dl-payload-sha256, dl-payload-size   of the payload left out
 //
@@ -82,18 +83,24 @@
 //
 // The letter's own headers keep to 8 KiB: the stack is left out first, then the
 // error text is cut; the payload never. Encoding a letter twice gives the same
-// bytes, and a message that dies many times does not grow. A letter can be
-// forged by whoever may publish, so nothing is decided by its headers.
+// bytes, and a message that dies many times does not grow. Letters and copies
+// can be forged by whoever may publish, so their headers give no right: what a
+// replay does is decided by the store's records, and a copy counts as one only
+// where the store holds its token.
 //
 // Letters of one incident have one id. A process that dies between a letter and
 // its note writes the letter again; readers fold letters by id.
 //
 // # Concurrency
 //
-// Everything here is a function of its arguments, and nothing blocks.
+// Reading and writing a single letter is a function of its arguments, and does
+// not block. The methods of a [Queue] block while broker and store answer, and
+// may be called concurrently; a [PlanFile] is for one call at a time.
 //
 // # Testing
 //
 // testdata/wire/letters holds letters as each release has written them, and
-// every release must read them; testdata/wire/foreign those of others.
+// every release must read them; testdata/wire/foreign those of others. Replays
+// are tested with real consumers over membroker and memstore, ended before and
+// after each of their writes.
 package deadletter

@@ -38,8 +38,10 @@ type Ended struct {
 // Outcome yields what became of each letter of a plan, in its order, from the
 // store's records and notes. It changes nothing.
 //
-// Errors, yielded once, last: a plan for another consumer, topic or store; those
-// of the store.
+// It blocks for some questions to the store.
+//
+// Errors, yielded once, last: [ErrRefused] for a plan of another consumer, topic
+// or store; those of the store.
 func (q *Queue) Outcome(ctx context.Context, f *PlanFile) iter.Seq2[Ended, error] {
 	return func(yield func(Ended, error) bool) {
 		if err := q.fits(&f.Plan); err != nil {

@@ -31,14 +31,15 @@ type Selection struct {
 	Filter
 	// To is where copies go; default [ToRetry].
 	To Target
-	// Who plans, and why; both are kept with each record and letter.
+	// Who plans, and why, each at most 1 KiB; both are kept with each record and
+	// letter.
 	Who, Why string
 	// ExpiresIn is how long the plan may be applied; 1 minute to 30 days,
 	// default 24 hours: what it was decided by is looked at again anyway, and a
 	// plan that nobody remembers should not be applied.
 	ExpiresIn time.Duration
 	// AcceptExpired is why letters that are older than the window and have no
-	// record are sent all the same; empty refuses them.
+	// record are sent all the same, in at most 1 KiB; empty refuses them.
 	AcceptExpired string
 	// Reading says by which rule [Queue.Read] makes letters, for whoever applies
 	// the plan and must read them alike; at most 1 KiB, and nothing here looks
@@ -154,7 +155,7 @@ func (q *Queue) head(sel *Selection) (Plan, error) {
 	case expires < shortestPlan || expires > longestPlan:
 		return Plan{}, fmt.Errorf("plan: it expires in %v, must be %v to %v", expires, shortestPlan, longestPlan)
 	case len(sel.Who) > dedup.MaxError || len(sel.Why) > dedup.MaxError || len(sel.AcceptExpired) > dedup.MaxError || len(sel.Reading) > dedup.MaxError:
-		return Plan{}, fmt.Errorf("plan: who, why or reading is longer than %d bytes", dedup.MaxError)
+		return Plan{}, fmt.Errorf("plan: who, why, accept-expired or reading is longer than %d bytes", dedup.MaxError)
 	}
 	now := time.Now().UTC()
 	var random [6]byte
