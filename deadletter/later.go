@@ -3,9 +3,21 @@ package deadletter
 import (
 	"cmp"
 	"context"
+	"time"
 
 	"github.com/onceward/onceward/dedup"
 )
+
+// Later is an operation that ran after the message of a letter.
+type Later struct {
+	Scope string    `json:"scope"`
+	ID    string    `json:"id"`
+	State string    `json:"state"`
+	At    time.Time `json:"at"`
+}
+
+// maxLater is how many of them a plan names.
+const maxLater = 100
 
 // sending are the keys that a plan sends a letter for.
 type sending struct {

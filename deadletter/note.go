@@ -26,3 +26,34 @@ func (q *Queue) Note(ctx context.Context, e *Entry) error {
 	e.Note = w.e.Note
 	return nil
 }
+
+// noteAll makes notes of letters that the store has none of: those that others
+// have written, and those that it has forgotten.
+func (q *Queue) noteAll(ctx context.Context, works []*work) error {
+	var ops []dedup.Op
+	var noted []*work
+	var ids []string
+	for _, w := range works {
+		if w.it.ID == "" || w.e.Note.State != dedup.LetterNone {
+			continue
+		}
+		l := &w.e.Letter
+		note := dedup.Letter{
+			ID: l.ID, Reason: string(l.Reason), Run: max(l.Run, 1), Opened: w.r.Opened, Time: l.Source.Time,
+			Source: dedup.Position{Source: l.Source.Identity, Partition: l.Source.Partition, Offset: l.Source.Offset},
+		}
+		noted, ids = append(noted, w), append(ids, l.ID)
+		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.key(), Letter: &dedup.LetterOp{Letter: note}})
+	}
+	if len(ops) == 0 {
+		return nil
+	}
+	if _, err := q.apply(ctx, ops...); err != nil {
+		return err
+	}
+	notes, _, err := q.know(ctx, ids, nil)
+	for i := range notes {
+		noted[i].e.Note = notes[i]
+	}
+	return err
+}

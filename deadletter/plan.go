@@ -77,18 +77,9 @@ type Plan struct {
 	Seen string `json:"seen"`
 }
 
-// Later is an operation that ran after the message of a letter.
-type Later struct {
-	Scope string    `json:"scope"`
-	ID    string    `json:"id"`
-	State string    `json:"state"`
-	At    time.Time `json:"at"`
-}
-
 const (
 	planVersion  = 1
 	maxPlanLine  = 1 << 20
-	maxLater     = 100
 	defaultPlan  = 24 * time.Hour
 	longestPlan  = 30 * 24 * time.Hour
 	shortestPlan = time.Minute

@@ -50,37 +50,6 @@ func (a *application) send(ctx context.Context, works []*work) error {
 	return a.publish(ctx, batch)
 }
 
-// noteAll makes notes of letters that the store has none of: those that others
-// have written, and those that it has forgotten.
-func (q *Queue) noteAll(ctx context.Context, works []*work) error {
-	var ops []dedup.Op
-	var noted []*work
-	var ids []string
-	for _, w := range works {
-		if w.it.ID == "" || w.e.Note.State != dedup.LetterNone {
-			continue
-		}
-		l := &w.e.Letter
-		note := dedup.Letter{
-			ID: l.ID, Reason: string(l.Reason), Run: max(l.Run, 1), Opened: w.r.Opened, Time: l.Source.Time,
-			Source: dedup.Position{Source: l.Source.Identity, Partition: l.Source.Partition, Offset: l.Source.Offset},
-		}
-		noted, ids = append(noted, w), append(ids, l.ID)
-		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.key(), Letter: &dedup.LetterOp{Letter: note}})
-	}
-	if len(ops) == 0 {
-		return nil
-	}
-	if _, err := q.apply(ctx, ops...); err != nil {
-		return err
-	}
-	notes, _, err := q.know(ctx, ids, nil)
-	for i := range notes {
-		noted[i].e.Note = notes[i]
-	}
-	return err
-}
-
 // take makes the letters this job's and opens their records.
 func (a *application) take(ctx context.Context, works []*work) ([]*work, error) {
 	var ops []dedup.Op
