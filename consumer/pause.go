@@ -97,7 +97,7 @@ func pausedName(p dedup.Pause) string {
 // pause changes what is paused. What was claimed and has not started goes back,
 // what runs may finish.
 func (p *pipeline) pause(routes map[*Route]bool) {
-	waiting := append(p.held, p.wanted.drain()...)
+	waiting := slices.Concat(p.held, p.wanted.drain())
 	p.paused, p.held = routes, nil
 	for _, t := range waiting {
 		p.want(t)
@@ -147,13 +147,7 @@ func (g *gate) set(shut bool) {
 // of ctx.
 func (g *gate) pass(ctx context.Context) (context.Context, error) {
 	for {
-		g.mu.Lock()
-		shut := g.shut
-		if shut == nil && g.open == nil {
-			g.open, g.closes = context.WithCancel(ctx)
-		}
-		open := g.open
-		g.mu.Unlock()
+		open, shut := g.look(ctx)
 		if shut == nil {
 			return open, ctx.Err()
 		}
@@ -163,4 +157,14 @@ func (g *gate) pass(ctx context.Context) (context.Context, error) {
 			return nil, ctx.Err()
 		}
 	}
+}
+
+// look returns the context of an open gate, or else the channel of a shut one.
+func (g *gate) look(ctx context.Context) (open context.Context, shut chan struct{}) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.shut == nil && g.open == nil {
+		g.open, g.closes = context.WithCancel(ctx)
+	}
+	return g.open, g.shut
 }
