@@ -252,20 +252,6 @@ func (a *application) look(ctx context.Context, items []*item) ([]*work, error) 
 	return works, nil
 }
 
-// know asks the store about letters and records at once.
-func (q *Queue) know(ctx context.Context, ids []string, keys []dedup.Key) (notes []dedup.Letter, records []dedup.Record, err error) {
-	if len(ids) > 0 {
-		notes, err = q.Store.Letters(ctx, ids)
-	}
-	if err == nil && len(keys) > 0 {
-		records, err = q.Store.Lookup(ctx, keys)
-	}
-	if err == nil && (len(notes) != len(ids) || len(records) != len(keys)) {
-		err = fmt.Errorf("store answered %d letters for %d ids and %d records for %d keys", len(notes), len(ids), len(records), len(keys))
-	}
-	return notes, records, err
-}
-
 // consider decides what is left to be done about one item, and does it unless a
 // copy is to be sent.
 func (a *application) consider(ctx context.Context, w *work, take *[]*work) error {

@@ -194,12 +194,9 @@ func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter, seen map[
 	for i := range entries {
 		ids[i] = entries[i].Letter.ID
 	}
-	notes, err := q.Store.Letters(ctx, ids)
+	notes, _, err := q.know(ctx, ids, nil)
 	if err != nil {
 		return entries[:0], err
-	}
-	if len(notes) != len(ids) {
-		return entries[:0], fmt.Errorf("store answered %d letters for %d ids", len(notes), len(ids))
 	}
 	now, kept := time.Now(), entries[:0]
 	for i, e := range entries {

@@ -46,12 +46,3 @@ func (q *Queue) move(ctx context.Context, n *dedup.Letter, to dedup.LetterState,
 	}
 	return answers[0].Kind == dedup.Done, answers[0].Err
 }
-
-// apply is Store.Apply with an answer for each operation.
-func (q *Queue) apply(ctx context.Context, ops ...dedup.Op) ([]dedup.Answer, error) {
-	answers, err := q.Store.Apply(ctx, ops)
-	if err == nil && len(answers) != len(ops) {
-		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(ops))
-	}
-	return answers, err
-}

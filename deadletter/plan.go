@@ -168,13 +168,7 @@ func (q *Queue) records(ctx context.Context, entries []Entry) ([]dedup.Record, e
 			keys, at = append(keys, k), append(at, i)
 		}
 	}
-	if len(keys) == 0 {
-		return records, nil
-	}
-	found, err := q.Store.Lookup(ctx, keys)
-	if err == nil && len(found) != len(keys) {
-		err = fmt.Errorf("store answered %d records for %d keys", len(found), len(keys))
-	}
+	_, found, err := q.know(ctx, nil, keys)
 	if err != nil {
 		return nil, err
 	}
