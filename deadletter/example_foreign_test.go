@@ -44,7 +44,7 @@ func ExamplePattern() {
 	fmt.Println(deadletter.Pattern(`card 4712 of "ord-2" refused after 900ms`))
 	fmt.Println(deadletter.Pattern(`no row for 5c1f0b5e-3f1a-4c3f-9a57-1a2b3c4d5e6f`))
 	// Output:
-	// card # of "…" refused after #s
-	// card # of "…" refused after #ms
+	// card # of "…" refused after #
+	// card # of "…" refused after #
 	// no row for #
 }

@@ -71,7 +71,7 @@ func TestLettersOfOneCauseAreOneGroup(t *testing.T) {
 	if groups[0] != first {
 		t.Errorf("the largest is\n%+v, want\n%+v", groups[0], first)
 	}
-	if g := groups[1]; g.Count != 10 || g.Pattern != "timeout after #ms" || g.AppVersion != "v2" {
+	if g := groups[1]; g.Count != 10 || g.Pattern != "timeout after #" || g.AppVersion != "v2" {
 		t.Errorf("the other is %+v", g)
 	}
 }

@@ -9,11 +9,12 @@ import (
 const maxPattern = 300
 
 // Pattern is an error text without what differs from one message to the next:
-// "#" stands for numbers, addresses, UUIDs and other ids that have digits or
-// are long hexadecimal, "…" in quotes for what was quoted. Texts of one cause
-// have one pattern. It is at most about 300 bytes, in one pass over the text.
+// "#" stands for numbers, durations, addresses, UUIDs and other ids that have
+// digits or are long hexadecimal, "…" in quotes for what was quoted. Texts of
+// one cause have one pattern. It is at most about 300 bytes, in one pass over
+// the text.
 //
-//	card 4711 of "ord-1" refused after 1.5s  →  card # of "…" refused after #s
+//	card 4711 of "ord-1" refused after 1.5s  →  card # of "…" refused after #
 func Pattern(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text) && b.Len() < maxPattern; {
@@ -25,6 +26,11 @@ func Pattern(text string) string {
 			continue
 		}
 		if n := uuidLen(text[i:]); n > 0 && !wordBefore(text, i) {
+			sign(&b)
+			i += n
+			continue
+		}
+		if n := durationLen(text, i); n > 0 {
 			sign(&b)
 			i += n
 			continue
@@ -87,6 +93,36 @@ func numberTail(text string, i int) int {
 		for i < len(text) && isDigit(text[i]) {
 			i++
 		}
+	}
+	return i - start
+}
+
+// durationLen is the length of a duration as Go writes it, such as 1m2.5s, that
+// is a word of its own at i, or 0.
+func durationLen(text string, i int) int {
+	start := i
+	if wordBefore(text, i) {
+		return 0
+	}
+	for i < len(text) && isDigit(text[i]) {
+		for i < len(text) && isDigit(text[i]) {
+			i++
+		}
+		i += numberTail(text, i)
+		unit := ""
+		for _, u := range [...]string{"ns", "us", "µs", "ms", "s", "m", "h"} {
+			if strings.HasPrefix(text[i:], u) {
+				unit = u
+				break
+			}
+		}
+		if unit == "" {
+			return 0
+		}
+		i += len(unit)
+	}
+	if i < len(text) && isWord(text[i]) {
+		return 0
 	}
 	return i - start
 }

@@ -9,13 +9,15 @@ import (
 func TestTextsOfOneCauseHaveOnePattern(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "",
-		`card 4711 of "ord-1" refused after 1.5s`:                             `card # of "…" refused after #s`,
+		`card 4711 of "ord-1" refused after 1.5s`:                             `card # of "…" refused after #`,
 		"dial tcp 10.0.0.17:5432: connect: connection refused":                "dial tcp #: connect: connection refused",
 		"order ord-123 not found":                                             "order ord-# not found",
 		"no row for 5c1f0b5e-3f1a-4c3f-9a57-1a2b3c4d5e6f, retry":              "no row for #, retry",
 		"trace 4bf92f3577b34da6a3ce929d0e0e4736":                              "trace #",
 		"ulid 01ARZ3NDEKTSV4RRFFQ69G5FAV and abcdefabcdefabcdef":              "ulid # and #",
 		"amount 10,000.50 EUR":                                                "amount # EUR",
+		"after 900ms, 1m2.5s, 12.5µs and 3h of 5 min":                         "after #, #, # and # of # min",
+		"4s3 12smith 7 s":                                                     "#s# #smith # s",
 		"pointer 0xc000123abc":                                                "pointer #",
 		"can't do it; they can't":                                             "can't do it; they can't",
 		"field 'order.id' of `a b` is \"a \\\" b\"":                           "field '…' of `…` is \"…\"",

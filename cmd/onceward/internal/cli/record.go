@@ -65,6 +65,9 @@ func (a *app) recordGet() *cobra.Command {
 // named are the records of a business id: of one scope, or of all.
 func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, error) {
 	var found []dedup.Record
+	if dedup.ReservedScope(scope) {
+		return nil, usage("scopes that begin with \"onceward.\" are not those of operations; see pause and resume")
+	}
 	if scope != "" {
 		records, err := s.queue.Store.Lookup(ctx, []dedup.Key{{Consumer: s.queue.Consumer, Scope: scope, ID: id}})
 		if err != nil {

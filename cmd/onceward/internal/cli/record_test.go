@@ -29,6 +29,7 @@ func TestRecordsAreSeenAndChanged(t *testing.T) {
 	call(t, "record", "get", "ord-1", via).want(t, cli.Done).shows(t, "order.cancel/ord-1", "order.create/ord-1")
 	call(t, "record", "get", "ord-1", "--scope", "order.cancel", via).want(t, cli.Done).shows(t, "order.cancel/ord-1")
 	call(t, "record", "get", "ord-7", via).want(t, cli.Nothing)
+	call(t, "record", "delete", "*", "--scope", "onceward.pause", "--reason", "x", "--yes", via).want(t, cli.Usage)
 	if n := strings.Count(call(t, "record", "export", via).want(t, cli.Done).stdout, "\n"); n != 3 {
 		t.Errorf("%d records exported, want 3", n)
 	}

@@ -49,6 +49,7 @@ func (f *connection) flags(c *cobra.Command, letters bool) {
 	}
 	s.DurationVar(&f.window, "window", 0, "`time` that the consumer's store remembers what is finished (default: what the consumer says, or 336h)")
 	s.StringVar(&f.envelope, "envelope", "", "`form` of the letters: auto, onceward, spring, watermill, connect, streams or bare\n(default: onceward where the name of the topic is, else auto)")
+	complete(c, "envelope", words(deadletter.Envelopes())...)
 	s.StringVar(&f.idFrom, "id-from", "", "`rule` that finds the business id in letters of others: field:PATH, header:NAME or broker-key")
 	s.StringVar(&f.scope, "scope", "", "`scope` of the key that --id-from makes")
 	s.BoolVar(&f.create, "create", false, "make the file of --store where there is none, for letters of others")
