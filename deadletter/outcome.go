@@ -26,8 +26,8 @@ const (
 	Unknown     Outcome = "unknown" // finished so long ago that its record is forgotten
 )
 
-// Ended is what became of one letter.
-type Ended struct {
+// LetterOutcome is what has become of one letter of a plan by now.
+type LetterOutcome struct {
 	ID      string
 	Key     dedup.Key // zero without one
 	Outcome Outcome
@@ -42,10 +42,10 @@ type Ended struct {
 //
 // Errors, yielded once, last: [ErrRefused] for a plan of another consumer, topic
 // or store; those of the store.
-func (q *Queue) Outcome(ctx context.Context, f *PlanFile) iter.Seq2[Ended, error] {
-	return func(yield func(Ended, error) bool) {
+func (q *Queue) Outcome(ctx context.Context, f *PlanFile) iter.Seq2[LetterOutcome, error] {
+	return func(yield func(LetterOutcome, error) bool) {
 		if err := q.fits(&f.Plan); err != nil {
-			yield(Ended{}, err)
+			yield(LetterOutcome{}, err)
 			return
 		}
 		batch := make([]*item, 0, chunk)
@@ -53,7 +53,7 @@ func (q *Queue) Outcome(ctx context.Context, f *PlanFile) iter.Seq2[Ended, error
 			ended, err := q.ended(ctx, f.Job, batch)
 			batch = batch[:0]
 			if err != nil {
-				yield(Ended{}, err)
+				yield(LetterOutcome{}, err)
 				return false
 			}
 			for _, e := range ended {
@@ -65,7 +65,7 @@ func (q *Queue) Outcome(ctx context.Context, f *PlanFile) iter.Seq2[Ended, error
 		}
 		for it, err := range f.items() {
 			if err != nil {
-				yield(Ended{}, err)
+				yield(LetterOutcome{}, err)
 				return
 			}
 			if batch = append(batch, it); len(batch) == chunk && !flush() {
@@ -77,7 +77,7 @@ func (q *Queue) Outcome(ctx context.Context, f *PlanFile) iter.Seq2[Ended, error
 }
 
 // ended asks the store what became of some items.
-func (q *Queue) ended(ctx context.Context, job string, items []*item) ([]Ended, error) {
+func (q *Queue) ended(ctx context.Context, job string, items []*item) ([]LetterOutcome, error) {
 	var ids []string
 	var keys []dedup.Key
 	for _, it := range items {
@@ -92,7 +92,7 @@ func (q *Queue) ended(ctx context.Context, job string, items []*item) ([]Ended, 
 	if err != nil {
 		return nil, err
 	}
-	ended := make([]Ended, len(items))
+	ended := make([]LetterOutcome, len(items))
 	var failed []int // whose last run may have a letter that is held
 	ids = ids[:0]
 	for i, it := range items {
