@@ -190,6 +190,11 @@ func (w *work) noteKey() dedup.Key {
 	return w.e.Note.Key
 }
 
+// recordChanged says how the record is not what the plan saw.
+func (w *work) recordChanged() string {
+	return "record was " + w.it.Record.State + ", is " + w.r.State.String() + ", or another run of it"
+}
+
 // batch does what some items say.
 func (a *application) batch(ctx context.Context, items []*item) error {
 	if len(items) == 0 {
@@ -261,7 +266,7 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 		a.did(w.it, DidSend, why)
 	case doLeave:
 		a.did(w.it, DidChange, why)
-	case doWait:
+	case doExpire:
 		a.did(w.it, DidSkip, why)
 	case doResolve:
 		return a.resolve(ctx, w, why)
@@ -289,7 +294,7 @@ type step int
 const (
 	doNothing step = iota // it is sent
 	doLeave               // something has changed
-	doWait                // the plan has expired
+	doExpire              // the plan has expired
 	doResolve
 	doSend
 )
@@ -320,11 +325,11 @@ func (a *application) next(w *work) (step, string) {
 	if !it.Letter.is(n) {
 		return doLeave, "letter was " + it.Letter.State + ", is " + n.State.String()
 	}
-	if now := time.Now(); !now.Before(a.f.Expires) {
-		return doWait, "the plan has expired"
+	if !time.Now().Before(a.f.Expires) {
+		return doExpire, "the plan has expired"
 	}
 	if it.Key != "" && !it.Record.is(&w.r) {
-		return doLeave, "record was " + it.Record.State + ", is " + w.r.State.String() + ", or another run of it"
+		return doLeave, w.recordChanged()
 	}
 	if !it.Decision.Action.sends() {
 		return doResolve, it.Decision.Why
@@ -345,9 +350,9 @@ func (a *application) nextRerun(w *work) (step, string) {
 		w.reopen = true
 		return doSend, ""
 	case !w.it.Record.is(&w.r):
-		return doLeave, "record was " + w.it.Record.State + ", is " + w.r.State.String() + ", or another run of it"
+		return doLeave, w.recordChanged()
 	case !time.Now().Before(a.f.Expires):
-		return doWait, "the plan has expired"
+		return doExpire, "the plan has expired"
 	}
 	w.reopen = true
 	return doSend, ""
@@ -356,16 +361,11 @@ func (a *application) nextRerun(w *work) (step, string) {
 // resolve notes that nothing is left to be done about a letter.
 func (a *application) resolve(ctx context.Context, w *work, why string) error {
 	n := &w.e.Note
-	if n.State == dedup.LetterResolved || a.c.DryRun {
-		a.did(w.it, DidResolve, why)
+	if n.State == dedup.LetterResolved || n.State == dedup.LetterNone || a.c.DryRun {
+		a.did(w.it, DidResolve, why) // a letter without a note has none to end
 		return nil
 	}
 	l := dedup.Letter{ID: n.ID, Job: n.Job, Who: a.f.Who, Why: why}
-	if n.State == dedup.LetterNone {
-		// Nobody's note needs an end.
-		a.did(w.it, DidResolve, why)
-		return nil
-	}
 	if n.Job != "" {
 		l.Answer = w.r.Ended()
 	}

@@ -50,7 +50,7 @@ func (d *draft) add(e *Entry, r *dedup.Record, decision Decision) error {
 	l := &e.Letter
 	it := item{
 		ID: l.ID, At: &e.At, Scope: l.Key.Scope, Key: l.Key.ID, Reason: l.Reason, Decision: decision,
-		Record: seen{State: r.State.String(), Run: r.Run, Fence: r.Fence},
+		Record: seenOf(r),
 		Letter: noteSeen{State: e.Note.State.String(), Run: e.Note.Run},
 	}
 	if l.Fingerprint.Rule != 0 {

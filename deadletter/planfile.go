@@ -48,9 +48,13 @@ type origin struct {
 	Offset    int64  `json:"offset"`
 }
 
+func seenOf(r *dedup.Record) seen {
+	return seen{State: r.State.String(), Run: r.Run, Fence: r.Fence}
+}
+
 // is says that r is still what the plan saw.
 func (s *seen) is(r *dedup.Record) bool {
-	return s.State == r.State.String() && s.Run == r.Run && s.Fence == r.Fence
+	return *s == seenOf(r)
 }
 
 // state is the state by its name; a name that is none gives one that nothing has.

@@ -3,7 +3,6 @@ package deadletter
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 	"io"
 	"iter"
 	"time"
@@ -59,7 +58,7 @@ func (q *Queue) PlanRerun(ctx context.Context, sel Rerun, w io.Writer) (Plan, er
 		if r.Key.Scope != sel.Scope || r.State != dedup.Succeeded || r.Finished.Before(sel.From) || !r.Finished.Before(sel.Until) {
 			continue
 		}
-		if err := d.put(rerunItem(&r), maphash.String(planSeed, r.Key.ID)|1, r.Source.Offset); err != nil {
+		if err := d.put(rerunItem(&r), orderOf(&Letter{Key: r.Key}), r.Source.Offset); err != nil {
 			return Plan{}, err
 		}
 		if len(d.lines) == sel.Limit {
@@ -87,7 +86,7 @@ func (q *Queue) meant(ctx context.Context, sel *Rerun) iter.Seq2[dedup.Record, e
 func rerunItem(r *dedup.Record) *item {
 	it := &item{
 		Scope: r.Key.Scope, Key: r.Key.ID, Decision: Decision{Action: Reopen, Why: "succeeded, and is to run again"},
-		Record: seen{State: r.State.String(), Run: r.Run, Fence: r.Fence},
+		Record: seenOf(r),
 		Letter: noteSeen{State: dedup.LetterNone.String()},
 		From:   &origin{Source: r.Source.Source, Partition: r.Source.Partition, Offset: r.Source.Offset},
 	}

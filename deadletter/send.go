@@ -215,10 +215,10 @@ func (a *application) pace(ctx context.Context) error {
 		return nil
 	}
 	due := a.started.Add(time.Duration(float64(a.copies) / a.c.Rate * float64(time.Second)))
-	return pause(ctx, time.Until(due))
+	return sleep(ctx, time.Until(due))
 }
 
-func pause(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
 	}

@@ -41,7 +41,7 @@ func (a *application) watch(ctx context.Context) error {
 		if len(a.waiting) < maxWaiting {
 			return nil
 		}
-		if err := pause(ctx, lookEvery); err != nil {
+		if err := sleep(ctx, lookEvery); err != nil {
 			return err
 		}
 	}
@@ -67,7 +67,7 @@ func (a *application) canary(ctx context.Context) error {
 		case !time.Now().Before(until):
 			return &StoppedError{Why: fmt.Sprintf("%d of the first %d have no outcome after %v: does the consumer run?", len(a.waiting), a.sent, wait)}
 		}
-		if err := pause(ctx, lookEvery); err != nil {
+		if err := sleep(ctx, lookEvery); err != nil {
 			return err
 		}
 	}
