@@ -153,7 +153,7 @@ func TestTheTokenOfALetterLetsItsCopyRunWhenItIsTooOld(t *testing.T) {
 			broken.Decode = func(*consumer.Delivery) (any, error) { return nil, errors.New("unknown field") }
 			r.run(broken)
 			r.send(orderJSON("o-1", 1))
-			pass(10 * 24 * time.Hour)
+			pass(3 * time.Hour)
 			r.end()
 			s, first := r.resender("job-1"), r.letter(1)
 			copied := s.take(first)
@@ -266,7 +266,7 @@ func TestALateRepeatOfACopyDoesNotRunAgainAfterTheWindow(t *testing.T) {
 		copied := s.take(first)
 		s.publish(copied)
 		s.noted(first)
-		pass(10 * time.Hour)
+		pass(3 * time.Hour)
 		s.want(first, dedup.LetterResolved, dedup.Succeeded)
 		records, err := r.store.Lookup(t.Context(), []dedup.Key{{Consumer: "billing", Scope: "order.create", ID: "o-1"}})
 		if err != nil || records[0].State != dedup.Absent {
