@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
 )
 
 type testOrder struct {
@@ -31,7 +32,7 @@ func TestATypedRouteDecodesFindsTheIDAndRuns(t *testing.T) {
 	if fault != nil {
 		t.Fatal(fault)
 	}
-	if key.ID != "a" || key.Scope != "order.create" || key.Consumer != "billing" || d.Key != key || order != "a" || fp.Rule != ruleRaw {
+	if key.ID != "a" || key.Scope != "order.create" || key.Consumer != "billing" || d.Key != key || order != "a" || fp.Rule != dedup.PayloadRule {
 		t.Errorf("got %v, %q, %v", key, order, fp)
 	}
 	if result, err := r.Run(context.Background(), d); result != nil || err != nil {

@@ -13,14 +13,11 @@ import (
 	"github.com/onceward/onceward/dedup"
 )
 
-// ruleRaw is the number of the default rule: SHA-256 of the value as it is.
-const ruleRaw = 1
-
 // ruleNumber turns the name of a rule into the number that is stored beside a
 // digest. The top bit keeps it apart from numbers given by hand.
 func ruleNumber(name string) uint32 {
 	if name == "" {
-		return ruleRaw
+		return dedup.PayloadRule
 	}
 	sum := sha256.Sum256([]byte("fingerprint rule\x00" + name))
 	return 1<<31 | uint32(sum[0])<<23 | uint32(sum[1])<<15 | uint32(sum[2])<<7 | uint32(sum[3])>>1
@@ -29,7 +26,7 @@ func ruleNumber(name string) uint32 {
 // fingerprint is what must be equal when the key is equal.
 func (r *Route) fingerprint(d *Delivery) (dedup.Fingerprint, error) {
 	if r.Fingerprint.Sum == nil {
-		return dedup.Fingerprint{Sum: sha256.Sum256(d.Value), Rule: ruleRaw}, nil
+		return dedup.Fingerprint{Sum: sha256.Sum256(d.Value), Rule: dedup.PayloadRule}, nil
 	}
 	sum, err := r.Fingerprint.Sum(d)
 	return dedup.Fingerprint{Sum: sum, Rule: r.fingerprintRule}, err

@@ -71,7 +71,7 @@ func TestLargeNumbersAreNotTheSame(t *testing.T) {
 }
 
 func TestARuleNamesItsFields(t *testing.T) {
-	rules := map[uint32]string{ruleRaw: "raw"}
+	rules := map[uint32]string{dedup.PayloadRule: "raw"}
 	for _, g := range []Digest{Fields("id"), Fields("id", "n"), Fields("n", "id"), {Rule: "mine", Sum: func(*Delivery) (s [32]byte, err error) { return s, nil }}} {
 		rule := printOf(t, g, `{"id":"a","n":1}`).Rule
 		if other, twice := rules[rule]; twice || rule < 1<<31 {

@@ -125,7 +125,7 @@ func (f Foreign) finish(l Letter, d *brokers.Delivery) (Letter, error) {
 	if len(l.Headers) == 0 {
 		l.Headers = nil
 	}
-	l.Fingerprint = dedup.Fingerprint{Rule: rawRule, Sum: sha256.Sum256(d.Value)}
+	l.Fingerprint = dedup.Fingerprint{Rule: dedup.PayloadRule, Sum: sha256.Sum256(d.Value)}
 	for i := range l.Headers {
 		if l.Headers[i].Key == "traceparent" {
 			l.Traceparent = line(string(l.Headers[i].Value), maxName)
@@ -162,10 +162,6 @@ func (f Foreign) finish(l Letter, d *brokers.Delivery) (Letter, error) {
 	l.Key = key
 	return l, nil
 }
-
-// rawRule is the number of the rule by which a consumer that was told nothing
-// else makes fingerprints: SHA-256 of the value as it is.
-const rawRule = 1
 
 // milliseconds since 1970, as Kafka has them.
 func milliseconds(n int64) time.Time {

@@ -155,13 +155,10 @@ func IsFinal(err error) bool {
 // Option adds to one call of [Do].
 type Option func(*attempt)
 
-// payloadRule names how [Payload] makes its fingerprint.
-const payloadRule = 1
-
 // Payload says what the call is about. Calls of one key with another payload
 // are answered [ErrConflict] and run nothing.
 func Payload(content []byte) Option {
-	return func(a *attempt) { a.print = Fingerprint{Sum: sha256.Sum256(content), Rule: payloadRule} }
+	return func(a *attempt) { a.print = Fingerprint{Sum: sha256.Sum256(content), Rule: PayloadRule} }
 }
 
 func (g *Guard) policy() *Policy {

@@ -40,6 +40,10 @@ type Fingerprint struct {
 	Rule uint32
 }
 
+// PayloadRule is the rule where nothing else is said: SHA-256 of the whole
+// content, as it is.
+const PayloadRule = 1
+
 // Position is a place in a source: where a message was read. The zero Position
 // is none (a guard has no source). Source identifies one life of a topic or
 // stream; positions of different sources are never compared.
