@@ -82,9 +82,6 @@ func (a *app) list() *cobra.Command {
 // defaultLimit is a page that a person still reads.
 const defaultLimit = 100
 
-// page is how many rows are shown at once, so that the first are there quickly.
-const page = 20
-
 func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) error {
 	limit := f.Limit
 	if limit > 0 {
@@ -113,11 +110,9 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 		if e.Err != nil {
 			text = e.Err.Error()
 		}
-		t.row(when(e.Stored), e.State().String(), string(e.Letter.Reason), short(e.Letter.Key.Scope, 24), short(e.Letter.Key.ID, 32), short(text, 60), e.Letter.ID)
-		if t.rows%page == 0 {
-			if err := t.flush(); err != nil {
-				return err
-			}
+		err := t.row(when(e.Stored), e.State().String(), string(e.Letter.Reason), short(e.Letter.Key.Scope, 24), short(e.Letter.Key.ID, 32), short(text, 60), e.Letter.ID)
+		if err != nil {
+			return err
 		}
 	}
 	if found == 0 {
@@ -168,7 +163,10 @@ func (a *app) showGroups(s *session, groups []deadletter.Group) error {
 		if g.Rest {
 			reason, text = "others", fmt.Sprintf("in more than %d groups", deadletter.MaxGroups)
 		}
-		t.row(number(g.Count), reason, short(g.ErrorType, 32), short(text, 60), short(g.AppVersion, 20), when(g.First), when(g.Last), g.Example)
+		err := t.row(number(g.Count), reason, short(g.ErrorType, 32), short(text, 60), short(g.AppVersion, 20), when(g.First), when(g.Last), g.Example)
+		if err != nil {
+			return err
+		}
 	}
 	if a.json {
 		return nil

@@ -3,10 +3,12 @@ package cli
 import (
 	"bufio"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -28,35 +30,59 @@ func (a *app) object(v any) error {
 // say tells something on stderr.
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.talk, format+"\n", args...) }
 
-// table is rows of cells in columns. The heads say what is in them.
+// table is rows of cells in columns, of which some are written at once: so that
+// the first rows of a long list are seen soon, and the columns stay where they
+// are, they are never made narrower.
 type table struct {
-	w    *tabwriter.Writer
-	rows int
+	w      io.Writer
+	held   [][]string
+	widths []int
+	rows   int
 }
+
+// page is how many rows are written at once.
+const page = 20
 
 func (a *app) table(heads ...string) *table {
-	t := &table{w: tabwriter.NewWriter(a.out, 0, 8, 2, ' ', 0)}
-	t.line(heads)
-	return t
+	return &table{w: a.out, held: [][]string{heads}, widths: make([]int, len(heads))}
 }
 
-// row adds a row. A row of a stream is shown when flush is called.
-func (t *table) row(cells ...string) {
-	t.rows++
-	t.line(cells)
-}
-
-func (t *table) line(cells []string) {
+// row adds a row, of as many cells as there are heads.
+func (t *table) row(cells ...string) error {
 	for i, c := range cells {
 		if c == "" {
 			c = "-"
 		}
 		cells[i] = plain.Line(c)
 	}
-	fmt.Fprintln(t.w, strings.Join(cells, "\t"))
+	t.rows++
+	if t.held = append(t.held, cells); t.rows%page != 0 {
+		return nil
+	}
+	return t.flush()
 }
 
-func (t *table) flush() error { return t.w.Flush() }
+// flush writes what is held back.
+func (t *table) flush() error {
+	for _, cells := range t.held {
+		for i, c := range cells {
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c))
+		}
+	}
+	var b strings.Builder
+	for _, cells := range t.held {
+		for i, c := range cells {
+			b.WriteString(c)
+			if i < len(cells)-1 {
+				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c)+2))
+			}
+		}
+		b.WriteByte('\n')
+	}
+	t.held = t.held[:0]
+	_, err := io.WriteString(t.w, b.String())
+	return err
+}
 
 // facts are lines of name and value; a value that is empty is left out.
 type facts struct{ w *tabwriter.Writer }

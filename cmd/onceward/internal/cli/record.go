@@ -143,7 +143,9 @@ func (a *app) showRecord(r *dedup.Record, letters []dedup.Letter) error {
 	fmt.Fprintln(a.out, "\nletters")
 	t := a.table("NOTED", "STATE", "REASON", "RUN", "WHO", "WHY", "ID")
 	for _, l := range letters {
-		t.row(when(l.Noted), l.State.String(), l.Reason, number(int(l.Run)), l.Who, short(l.Why, 60), l.ID)
+		if err := t.row(when(l.Noted), l.State.String(), l.Reason, number(int(l.Run)), l.Who, short(l.Why, 60), l.ID); err != nil {
+			return err
+		}
 	}
 	return t.flush()
 }
@@ -285,11 +287,7 @@ func (a *app) recordList() *cobra.Command {
 		if r.State == dedup.InProgress && !r.Live {
 			state = "lapsed"
 		}
-		t.row(when(r.Claimed), state, number(int(r.Run)), number(int(r.Failures)), short(r.Key.Scope, 24), short(r.Key.ID, 40), short(r.Error, 60))
-		if t.rows%page == 0 {
-			return t.flush()
-		}
-		return nil
+		return t.row(when(r.Claimed), state, number(int(r.Run)), number(int(r.Failures)), short(r.Key.Scope, 24), short(r.Key.ID, 40), short(r.Error, 60))
 	})
 	list := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -110,7 +110,9 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 				return err
 			}
 		case !a.json && (each || !good && t.rows < defaultLimit):
-			t.row(string(e.Outcome), short(keyText(e.Key), 48), e.Record.State.String(), short(e.Record.Error, 60), e.ID)
+			if err := t.row(string(e.Outcome), short(keyText(e.Key), 48), e.Record.State.String(), short(e.Record.Error, 60), e.ID); err != nil {
+				return err
+			}
 		}
 	}
 	if a.json && !each {
@@ -130,21 +132,20 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 }
 
 func (a *app) statusTable(out *statusShown, t *table, each bool) error {
+	if t.rows > 0 {
+		if err := t.flush(); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.out)
+	}
+	if !each && t.rows == defaultLimit {
+		a.say("these are the first %d that have not succeeded; --each lists all", defaultLimit)
+	}
 	f := a.facts()
 	f.add("job", out.Job)
 	f.add("letters", number(out.Letters))
 	for _, o := range outcomes {
 		f.add("  "+string(o), number(out.Counts[o]))
 	}
-	if err := f.flush(); err != nil {
-		return err
-	}
-	if t.rows == 0 {
-		return nil
-	}
-	fmt.Fprintln(a.out)
-	if !each && t.rows == defaultLimit {
-		a.say("the first %d that have not succeeded; --each lists all", defaultLimit)
-	}
-	return t.flush()
+	return f.flush()
 }

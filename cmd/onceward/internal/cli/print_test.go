@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/plain"
+)
+
+func TestColumnsStayWhereTheyAreFromPageToPage(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Process: &Process{Stdout: &out}, out: plain.Writer{W: &out}}
+	table := a.table("KEY", "ERROR")
+	for i := range 2 * page {
+		key := "ord"
+		if i == 0 {
+			key = "the longest größe"
+		}
+		if err := table.row(key, "line one\nline two\x1b"); err != nil {
+			t.Fatal(err)
+		}
+		if written := strings.Count(out.String(), "\n"); i == page-1 && written != page+1 || i == page && written != page+1 {
+			t.Errorf("%d lines are written after %d rows", written, i+1)
+		}
+	}
+	if err := table.flush(); err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n")
+	if len(lines) != 2*page+1 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for _, l := range lines {
+		if r := []rune(l); string(r[17:19]) != "  " || r[19] == ' ' || strings.Contains(l, "\x1b") {
+			t.Errorf("%q", l)
+		}
+	}
+}
+
+func TestTimesAreReadAsPeopleWriteThem(t *testing.T) {
+	for text, want := range map[string]time.Time{
+		"2026-03-01T10:00:00Z":      time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC),
+		"2026-03-01T10:00:00+02:00": time.Date(2026, 3, 1, 8, 0, 0, 0, time.UTC),
+		"2026-03-01 10:00:00":       time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC),
+		"2026-03-01":                time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC),
+		"":                          {},
+	} {
+		if got, err := moment(text); err != nil || !got.Equal(want) {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+	}
+	for text, ago := range map[string]time.Duration{"90m": 90 * time.Minute, "7d": 168 * time.Hour, "1.5d": 36 * time.Hour, "0s": 0} {
+		got, err := moment(text)
+		if off := time.Since(got) - ago; err != nil || off < 0 || off > time.Minute {
+			t.Errorf("%q is %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"soon", "-5m", "d", "1e9d", "12", "2026-13-01"} {
+		if got, err := moment(text); err == nil {
+			t.Errorf("%q was read as %v", text, got)
+		}
+	}
+}
+
+func FuzzLinesOfAnImport(f *testing.F) {
+	f.Add(`{"scope":"s","id":"a","at":"2026-03-01T10:00:00Z"}` + "\n\n" + `{"id":"b"} x`)
+	f.Add("{\"id\":\"\xff\"}")
+	f.Fuzz(func(_ *testing.T, text string) {
+		for _, err := range lines(strings.NewReader(text)) {
+			if err != nil {
+				return
+			}
+		}
+	})
+}
