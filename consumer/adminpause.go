@@ -14,7 +14,7 @@ import (
 func (a *admin) pauses(w http.ResponseWriter, r *request) {
 	ctx, cancel := context.WithTimeout(r.Context(), callFor)
 	defer cancel()
-	paused, err := dedup.Pauses(ctx, a.c.cfg.Store, a.c.cfg.Name, a.scopes())
+	paused, err := dedup.Pauses(ctx, a.c.cfg.Store, a.c.cfg.Name, a.c.scopes())
 	if err != nil {
 		failed(err).write(w)
 		return
@@ -24,14 +24,6 @@ func (a *admin) pauses(w http.ResponseWriter, r *request) {
 		answer.Pauses[i] = adminapi.OfPause(p)
 	}
 	writeJSON(w, http.StatusOK, &answer)
-}
-
-func (a *admin) scopes() []string {
-	scopes := make([]string, len(a.c.routes))
-	for i := range a.c.routes {
-		scopes[i] = a.c.routes[i].Scope
-	}
-	return scopes
 }
 
 func (a *admin) pause(w http.ResponseWriter, r *request) { a.setPause(w, r, "paused", dedup.SetPause) }
@@ -44,7 +36,7 @@ func (a *admin) setPause(w http.ResponseWriter, r *request, did string, set func
 	refusal := readBody(w, r, &q)
 	switch {
 	case refusal != nil:
-	case q.Scope != "" && !slices.Contains(a.scopes(), string(q.Scope)):
+	case q.Scope != "" && !slices.Contains(a.c.scopes(), string(q.Scope)):
 		refusal = refuse(http.StatusNotFound, adminapi.CodeRequest, fmt.Sprintf("consumer %s has no scope %s", a.c.cfg.Name, quoteBounded(string(q.Scope))))
 	case len(q.Why) > adminapi.MaxWhy:
 		refusal = refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("why is %d bytes, at most %d", len(q.Why), adminapi.MaxWhy))

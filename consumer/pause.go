@@ -3,7 +3,6 @@ package consumer
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -35,15 +34,11 @@ func (c *Consumer) firstPauses(ctx context.Context) {
 // lookAtPauses asks the store what is paused and heeds it. While the store does
 // not answer, what it said last holds.
 func (c *Consumer) lookAtPauses(ctx context.Context) error {
-	scopes := make([]string, len(c.routes))
-	for i := range c.routes {
-		scopes[i] = c.routes[i].Scope
-	}
 	c.pausing.Lock() // so that what was asked later is heeded later
 	defer c.pausing.Unlock()
 	asking, cancel := context.WithTimeout(ctx, askPauses)
 	defer cancel()
-	pauses, err := dedup.Pauses(asking, c.cfg.Store, c.cfg.Name, scopes)
+	pauses, err := dedup.Pauses(asking, c.cfg.Store, c.cfg.Name, c.scopes())
 	if err != nil {
 		if ctx.Err() == nil {
 			c.degraded(noPauses, err)
@@ -53,6 +48,15 @@ func (c *Consumer) lookAtPauses(ctx context.Context) error {
 	c.degraded(noPauses, nil)
 	c.heedPauses(pauses)
 	return nil
+}
+
+// scopes are those of the routes.
+func (c *Consumer) scopes() []string {
+	scopes := make([]string, len(c.routes))
+	for i := range c.routes {
+		scopes[i] = c.routes[i].Scope
+	}
+	return scopes
 }
 
 // heedPauses lets the receiver and the loop know what is paused.
@@ -116,55 +120,4 @@ func (p *pipeline) hold(t *task) {
 	}
 	t.phase = held
 	p.held = append(p.held, t)
-}
-
-// gate lets the receiver through unless the whole consumer is paused.
-type gate struct {
-	mu     sync.Mutex
-	shut   chan struct{}      // closed when the gate opens again; nil while it is open
-	open   context.Context    // for what is received while it is open; nil before the first
-	closes context.CancelFunc // of open
-}
-
-func (g *gate) set(shut bool) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	switch {
-	case shut && g.shut == nil:
-		g.shut = make(chan struct{})
-		if g.open != nil {
-			g.closes()
-			g.open = nil
-		}
-	case !shut && g.shut != nil:
-		close(g.shut)
-		g.shut = nil
-	}
-}
-
-// pass waits until the gate is open. The context that it returns ends when it
-// shuts, and with ctx, which must be the same in every call. The error is that
-// of ctx.
-func (g *gate) pass(ctx context.Context) (context.Context, error) {
-	for {
-		open, shut := g.look(ctx)
-		if shut == nil {
-			return open, ctx.Err()
-		}
-		select {
-		case <-shut:
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		}
-	}
-}
-
-// look returns the context of an open gate, or else the channel of a shut one.
-func (g *gate) look(ctx context.Context) (open context.Context, shut chan struct{}) {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.shut == nil && g.open == nil {
-		g.open, g.closes = context.WithCancel(ctx)
-	}
-	return g.open, g.shut
 }
