@@ -65,10 +65,7 @@ func (r *receiver) run(ctx context.Context) error {
 	}
 }
 
-var (
-	errSourceClosed = errors.New("source was closed by the broker's adapter")
-	errShortLetters = errors.New("store tells of fewer letters than it was asked for")
-)
+var errSourceClosed = errors.New("source was closed by the broker's adapter")
 
 // tasks finds route, key, ordering key and fingerprint of each delivery.
 func (r *receiver) tasks(deliveries []*brokers.Delivery) []task {

@@ -2,6 +2,7 @@ package consumer
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/onceward/onceward/deadletter"
@@ -53,6 +54,8 @@ func (r *receiver) verify(ctx context.Context, bearers []*task) error {
 	}
 	return nil
 }
+
+var errShortLetters = errors.New("store tells of fewer letters than it was asked for")
 
 // letters asks for notes until they come.
 func (r *receiver) letters(ctx context.Context, ids []string) ([]dedup.Letter, error) {
