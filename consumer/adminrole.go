@@ -46,7 +46,7 @@ func ParseAdminRole(name string) (AdminRole, error) {
 	return 0, fmt.Errorf("role is %s, want view, replay or approve", quoteBounded(name))
 }
 
-// standing is what the store knew of an operation's record and letters when it
+// opStanding is what the store knew of an operation's record and letters when it
 // was asked for; the role that it takes may hang on that.
 type opStanding struct {
 	record  dedup.Record   // of Reopen
