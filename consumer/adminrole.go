@@ -93,8 +93,6 @@ var opRoles = []opRole{
 	}, AdminApprove},
 	{dedup.Reopen, "run again", nil, AdminReplay},
 
-	{dedup.Import, "pause", ofPause, AdminReplay},
-	{dedup.Delete, "resume", ofPause, AdminReplay},
 	{dedup.Import, "import a record", nil, AdminApprove},
 	{dedup.Delete, "delete a record", nil, AdminApprove},
 	{dedup.Unlock, "unlock a record", nil, AdminApprove},
@@ -114,14 +112,10 @@ func letterHeld(_ *dedup.Op, s *opStanding) bool {
 	return false
 }
 
-// ofPause says that the record is that of a pause, which SetPause and LiftPause
-// write and delete.
-func ofPause(op *dedup.Op, _ *opStanding) bool { return op.Key.Scope == dedup.PauseScope }
-
-// rowOf is the row for a valid operation; nil for what nobody may do to a record
-// of onceward's own.
+// rowOf is the row for a valid operation; nil for a record of onceward's own:
+// pauses have an endpoint, which knows the scopes that there are.
 func rowOf(op *dedup.Op, s *opStanding) *opRole {
-	if dedup.ReservedScope(op.Key.Scope) && (!ofPause(op, s) || op.Kind != dedup.Import && op.Kind != dedup.Delete) {
+	if dedup.ReservedScope(op.Key.Scope) {
 		return nil
 	}
 	for i := range opRoles {

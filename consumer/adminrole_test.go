@@ -165,11 +165,8 @@ func deeds() []deed {
 		operation("reconcile", approve, func(a *adminRig) dedup.Op {
 			return dedup.Op{Kind: dedup.Reconcile, Key: keyOf("A-1"), Operator: &dedup.OperatorOp{Seen: seen(a.ended("A-1", dedup.Doubt)), To: dedup.Success}}
 		}),
-		operation("pause as SetPause does", replay, func(*adminRig) dedup.Op {
-			return dedup.Op{Kind: dedup.Import, Key: dedup.Key{Consumer: "billing", Scope: dedup.PauseScope, ID: "*"}, Operator: &dedup.OperatorOp{}}
-		}),
-		operation("run a pause", nobody, func(*adminRig) dedup.Op {
-			return dedup.Op{Kind: dedup.Reopen, Key: dedup.Key{Consumer: "billing", Scope: dedup.PauseScope, ID: "*"}, Operator: &dedup.OperatorOp{Job: "j"}}
+		operation("pause, for which there is an endpoint", nobody, func(*adminRig) dedup.Op {
+			return dedup.Op{Kind: dedup.Import, Key: dedup.Key{Consumer: "billing", Scope: "onceward.pause", ID: "*"}, Operator: &dedup.OperatorOp{}}
 		}),
 		operation("import what is onceward's own", nobody, func(*adminRig) dedup.Op {
 			return dedup.Op{Kind: dedup.Import, Key: dedup.Key{Consumer: "billing", Scope: "onceward.novel", ID: "*"}, Operator: &dedup.OperatorOp{}}

@@ -20,10 +20,8 @@ type Pause struct {
 
 const (
 	// reserved begins the scopes of records that are no operations of a user's.
-	reserved = "onceward."
-	// PauseScope is the scope of the records that are pauses. Whoever lets others
-	// write to a store tells by it what [SetPause] and [LiftPause] write.
-	PauseScope = reserved + "pause"
+	reserved   = "onceward."
+	pauseScope = reserved + "pause"
 	// everyScope is the id of the whole consumer's pause. A scope of that name
 	// has an id of its own, see pauseKey.
 	everyScope = "*"
@@ -38,7 +36,7 @@ func pauseKey(consumer, scope string) Key {
 	if scope != "" {
 		id = "scope " + scope
 	}
-	return Key{Consumer: consumer, Scope: PauseScope, ID: id}
+	return Key{Consumer: consumer, Scope: pauseScope, ID: id}
 }
 
 // Applier is the part of a [Store] that writes.
