@@ -78,7 +78,8 @@ type LetterOp struct {
 //     is a job that takes the letter, so that its token is held before the copy
 //     that bears it is sent; or, without a job, a person who frees it. A letter
 //     is discarded only when its record is finished or absent; what a job holds,
-//     open or sent, no other job takes, sends or resolves. sent → resolved by
+//     open or sent, no other job takes, sends or resolves, and the same job does
+//     not take it with another token. sent → resolved by
 //     whoever presents the letter's token or job is the answer to a copy, which
 //     may come before the copy is noted: an open letter is resolved by it too.
 //   - SendNoted makes a letter sent that is open or held, for the job that holds
@@ -139,6 +140,8 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		return l, Refused
 	case !answer && l.heldByOther(o.Job) && (to == LetterResolved || to == LetterSent || from == to && o.Job != ""):
 		return l, Refused
+	case from == LetterOpen && from == to && o.Token != "" && l.Job == o.Job && l.Token != o.Token:
+		return l, Refused // the copy that is on its way bears the first
 	}
 	if to == LetterSent || to == LetterOpen {
 		if o.Token != "" || o.Job != "" && l.Job != o.Job {

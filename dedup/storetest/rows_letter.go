@@ -115,6 +115,8 @@ var letterRows = []check{
 		s.note("letter-1", c)
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, job("job-1"))
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Refused, job("job-2"))
+		// Another process of the same job, whose copy would bear another token.
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Refused, job("job-1"), func(l *dedup.Letter) { l.Token = "other" })
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterSent, dedup.Refused, job("job-2"))
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterSent, dedup.Done, job("job-1"))
 		s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, job("job-2"))
