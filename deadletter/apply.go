@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -177,7 +178,6 @@ type work struct {
 	r      dedup.Record
 	token  string
 	reopen bool
-	ops    int // by which it is taken
 
 	partitions int32 // of the source topic, where that is asked for
 }
@@ -193,6 +193,11 @@ func (w *work) noteKey() dedup.Key {
 // recordChanged says how the record is not what the plan saw.
 func (w *work) recordChanged() string {
 	return "record was " + w.it.Record.State + ", is " + w.r.State.String() + ", or another run of it"
+}
+
+// letterChanged says how the letter is not what the plan saw.
+func (w *work) letterChanged() string {
+	return "letter was " + w.it.Letter.State + ", is " + w.e.Note.State.String()
 }
 
 // batch does what some items say.
@@ -279,6 +284,8 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 			return err
 		case why != "":
 			a.did(w.it, DidRefuse, why)
+		case a.expired(w):
+			a.did(w.it, DidRefuse, whyExpired)
 		case a.c.DryRun:
 			a.did(w.it, DidSend, "would be sent")
 		default:
@@ -286,6 +293,13 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 		}
 	}
 	return nil
+}
+
+// expired says that the window of a letter without a record was over before it
+// was sent: a plan may be applied long after it was made.
+func (a *application) expired(w *work) bool {
+	window := cmp.Or(time.Duration(a.f.WindowSeconds)*time.Second, a.q.window())
+	return w.it.ID != "" && w.r.State == dedup.Absent && a.f.AcceptExpired == "" && w.e.old(time.Now(), window)
 }
 
 // step is what is left to be done about an item.
@@ -311,10 +325,12 @@ func (a *application) next(w *work) (step, string) {
 			return doNothing, "sent before"
 		case n.Job == a.f.Job && n.State == dedup.LetterOpen:
 			// Taken by this job, which then died. Moved on is not sent.
-			if w.r.Ended() != dedup.Absent && !it.Record.is(&w.r) {
+			switch moved := w.r.Ended() != dedup.Absent && !it.Record.is(&w.r); {
+			case moved && it.says(w.r.Fingerprint):
 				return doResolve, "finished before it was sent"
+			case !moved: // else its copy meets the other content, and that is a conflict for people
+				w.reopen = it.Decision.Action == Reopen
 			}
-			w.reopen = it.Decision.Action == Reopen
 			return doSend, ""
 		case it.Key == "" && n.Run > it.Letter.Run && n.State != dedup.LetterNone:
 			return doNothing, "sent before, and failed again"
@@ -323,7 +339,7 @@ func (a *application) next(w *work) (step, string) {
 		return doResolve, "resolved before"
 	}
 	if !it.Letter.is(n) {
-		return doLeave, "letter was " + it.Letter.State + ", is " + n.State.String()
+		return doLeave, w.letterChanged()
 	}
 	if !time.Now().Before(a.f.Expires) {
 		return doExpire, "the plan has expired"

@@ -151,7 +151,7 @@ func TestAnExpiredPlanEndsWhatItBeganAndBeginsNothing(t *testing.T) {
 		d.digest()
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{ExpiresIn: time.Hour})
-		w := wary{Store: d.store, Broker: d.broker, left: 1} // dies when it has taken the first
+		w := wary{Store: d.store, Broker: d.broker, left: 2} // dies when it has opened the first
 		q := w.queue(d.q)
 		if _, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{Rate: 4}); !errors.Is(err, errDied) {
 			t.Fatal(err)

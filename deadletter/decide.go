@@ -55,6 +55,8 @@ func Decide(e *Entry, r *dedup.Record, t Terms) Decision {
 	return d
 }
 
+const whyExpired = "older than the window: it may have been done, and forgotten"
+
 func approved(r *dedup.Record) Action {
 	if r.State == dedup.Failed || r.State == dedup.Retryable || r.State == dedup.InDoubt {
 		return Reopen
@@ -87,8 +89,9 @@ func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 	same := l.Fingerprint.Rule != r.Fingerprint.Rule || l.Fingerprint.Sum == r.Fingerprint.Sum
 	switch r.State {
 	case dedup.Absent:
-		if e.old(t.Now, t.Window) && !t.AcceptExpired {
-			return Decision{Action: Refuse, Why: "older than the window: it may have been done, and forgotten"}
+		// A letter that says too-old is young, and its message is not.
+		if (l.Reason == ReasonTooOld || e.old(t.Now, t.Window)) && !t.AcceptExpired {
+			return Decision{Action: Refuse, Why: whyExpired}
 		}
 		return Decision{Action: Send, Why: "no record"}
 	case dedup.InProgress:

@@ -44,6 +44,7 @@ func TestEveryStateOfALetterAndItsRecordHasItsDecision(t *testing.T) {
 	none := func(f *facts) { f.r = dedup.Record{} }
 	keyless := func(f *facts) { f.e.Letter.Key, f.e.Letter.Fingerprint = dedup.Key{}, dedup.Fingerprint{} }
 	old := func(f *facts) { f.e.Stored = now.Add(-15 * day) }
+	tooOld := func(f *facts) { f.e.Letter.Reason = ReasonTooOld }
 	tenDays := func(f *facts) { f.e.Stored = now.Add(-10 * day) }
 	approve := func(f *facts) { f.terms.Approved = true }
 	accept := func(f *facts) { f.terms.AcceptExpired = true }
@@ -73,6 +74,8 @@ func TestEveryStateOfALetterAndItsRecordHasItsDecision(t *testing.T) {
 		"no record, older than the window, approved":         {present(none, old, approve), Refuse, false},
 		"no record, older than the window, accepted":         {present(none, old, accept), Send, false},
 		"no key, older than the window, accepted":            {present(none, keyless, old, accept), Send, false},
+		"no record, of a message that came too late":         {present(none, tooOld), Refuse, false},
+		"of a message that came too late, accepted":          {present(none, tooOld, accept), Send, false},
 		"failed, ten days old":                               {present(tenDays), Reopen, false},
 		"failed, older than the window":                      {present(old), Reopen, false},
 		"tombstone of a success":                             {present(state(dedup.Tombstone), func(f *facts) { f.r.Outcome = dedup.Succeeded }), Resolve, false},

@@ -51,7 +51,7 @@ func (d *draft) add(e *Entry, r *dedup.Record, decision Decision) error {
 	it := item{
 		ID: l.ID, At: &e.At, Scope: l.Key.Scope, Key: l.Key.ID, Reason: l.Reason, Decision: decision,
 		Record: seenOf(r),
-		Letter: noteSeen{State: e.Note.State.String(), Run: e.Note.Run},
+		Letter: noteSeenOf(e),
 	}
 	if l.Fingerprint.Rule != 0 {
 		it.Fingerprint = formatFingerprint(l.Fingerprint)

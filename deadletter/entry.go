@@ -101,13 +101,9 @@ const chunk = 256
 // those of the store. A message that is no letter is none, see [Entry.Err].
 func (q *Queue) Letters(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		n := 0
 		for entries, err := range q.chunks(ctx, f) {
 			for _, e := range entries {
 				if !yield(e, nil) {
-					return
-				}
-				if n++; n == f.Limit {
 					return
 				}
 			}
@@ -124,7 +120,7 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 	return func(yield func([]Entry, error) bool) {
 		entries := make([]Entry, 0, chunk)
 		seen := map[[16]byte]struct{}{}
-		read := 0
+		read, found := 0, 0
 		flush := func() (bool, error) {
 			if f.Progress != nil {
 				f.Progress(read)
@@ -135,7 +131,11 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 			if err != nil {
 				return false, err
 			}
-			return len(kept) == 0 || yield(kept, nil), nil
+			if f.Limit > 0 {
+				kept = kept[:min(len(kept), f.Limit-found)]
+			}
+			found += len(kept)
+			return (len(kept) == 0 || yield(kept, nil)) && (f.Limit <= 0 || found < f.Limit), nil
 		}
 		for d, err := range q.Broker.Browse(ctx, q.Topic, brokers.From{Since: f.Since}) {
 			var e Entry

@@ -10,6 +10,7 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"strings"
 
 	"github.com/onceward/onceward/dedup"
 )
@@ -35,7 +36,8 @@ type seen struct {
 	Fence uint64 `json:"fence,omitempty"`
 }
 
-// noteSeen is a letter's note as the plan saw it.
+// noteSeen is a letter's note as the plan saw it; without one, Run is the one
+// that its note will have.
 type noteSeen struct {
 	State string `json:"state"`
 	Run   uint32 `json:"run,omitempty"`
@@ -67,9 +69,33 @@ func (s *seen) state() dedup.State {
 	return dedup.Tombstone + 1
 }
 
-// is says that n is still what the plan saw.
+func noteSeenOf(e *Entry) noteSeen {
+	s := noteSeen{State: e.Note.State.String(), Run: e.Note.Run}
+	if e.Note.State == dedup.LetterNone {
+		s.Run = max(e.Letter.Run, 1)
+	}
+	return s
+}
+
+// is says that n is still what the plan saw, or no more than the note that was
+// to come: whoever wrote the letter may not have noted it yet, and an application
+// that died may have.
 func (s *noteSeen) is(n *dedup.Letter) bool {
+	switch {
+	case n.State == dedup.LetterNone:
+		return s.State == n.State.String()
+	case s.State == dedup.LetterNone.String():
+		return n.State == dedup.LetterOpen && n.Job == "" && n.Run == s.Run
+	}
 	return s.State == n.State.String() && s.Run == n.Run
+}
+
+// says whether the letter's content is not known to be another than fp is of.
+func (it *item) says(fp dedup.Fingerprint) bool {
+	rule, _, _ := strings.Cut(it.Fingerprint, ":")
+	other := formatFingerprint(fp)
+	own, _, _ := strings.Cut(other, ":")
+	return rule != own || it.Fingerprint == other
 }
 
 // key is the item's key; zero without one.

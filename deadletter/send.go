@@ -13,7 +13,9 @@ import (
 
 // If the process dies after ...
 //
-//	take and reopen, before publish   the letter is held by the job and the record waits for its copy,
+//	take, before reopen               the letter is held by the job, which goes on with it; another may
+//	                                  have it when a person has freed it
+//	reopen, before publish            the letter is held by the job and the record waits for its copy,
 //	                                  or for a repeat of the original; the job goes on with it
 //	publish, before noted             the copy is sent once more, with the same token; the record
 //	                                  answers the second
@@ -27,7 +29,15 @@ func (a *application) send(ctx context.Context, works []*work) error {
 	if err := a.q.noteAll(ctx, works); err != nil {
 		return err
 	}
-	taken, err := a.take(ctx, works)
+	left := works[:0]
+	for _, w := range works {
+		if n := &w.e.Note; w.it.ID != "" && n.Job != a.f.Job && !w.it.Letter.is(n) {
+			a.did(w.it, DidChange, w.letterChanged()) // it was noted otherwise than the plan expects
+			continue
+		}
+		left = append(left, w)
+	}
+	taken, err := a.take(ctx, left)
 	if err != nil {
 		return err
 	}
@@ -50,74 +60,89 @@ func (a *application) send(ctx context.Context, works []*work) error {
 	return a.publish(ctx, batch)
 }
 
-// take makes the letters this job's and opens their records.
+// take makes the letters this job's, and opens the records of those alone: one
+// that a person has dealt with in the meantime stays as it is.
 func (a *application) take(ctx context.Context, works []*work) ([]*work, error) {
-	var ops []dedup.Op
-	for _, w := range works {
-		if w.token = w.e.Note.Token; w.it.ID != "" && w.e.Note.Job != a.f.Job {
-			w.token = NewToken(w.e.Note.Token)
-			w.ops++
-			ops = append(ops, dedup.Op{Kind: dedup.MoveLetter, Key: w.e.Note.Key, Letter: &dedup.LetterOp{
-				Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why},
-				From:   w.e.Note.State, To: dedup.LetterOpen,
-			}})
-		}
-		if w.reopen {
-			w.ops++
-			ops = append(ops, a.reopening(w))
-		}
-	}
-	if len(ops) == 0 {
-		return works, nil
-	}
-	answers, err := a.q.apply(ctx, ops...)
+	works, _, err := a.change(ctx, works, a.taking, "somebody else was faster")
 	if err != nil {
 		return nil, err
 	}
-	taken := works[:0]
-	for _, w := range works {
-		own := answers[:w.ops]
-		answers = answers[w.ops:]
-		got, err := refusal(own)
-		switch {
-		case err != nil:
-			a.did(w.it, DidFail, err.Error())
-		case got == dedup.Done || got == dedup.Continued:
-			taken = append(taken, w)
-			continue
-		default:
-			a.did(w.it, DidChange, "somebody else was faster")
-		}
-		if err := a.release(ctx, w, own); err != nil {
-			return nil, err
+	works, closed, err := a.change(ctx, works, a.reopening, "its record has moved on, or the plan has expired")
+	for _, w := range closed {
+		if err == nil {
+			err = a.release(ctx, w)
 		}
 	}
-	return taken, nil
+	return works, err
 }
 
-// refusal is the answer by which not all was done, or Done.
-func refusal(answers []dedup.Answer) (kind dedup.AnswerKind, err error) {
-	kind = dedup.Done
-	for i := range answers {
-		if k := answers[i].Kind; k != dedup.Done && k != dedup.Continued {
-			kind, err = k, errors.Join(err, answers[i].Err)
+// change applies to each of works the operation that it has, if any, and says
+// why of those that are refused.
+func (a *application) change(ctx context.Context, works []*work, op func(*work) (dedup.Op, bool), why string) (done, refused []*work, err error) {
+	var ops []dedup.Op
+	var of []int // the work of each
+	for i, w := range works {
+		if o, has := op(w); has {
+			ops, of = append(ops, o), append(of, i)
 		}
 	}
-	return kind, err
+	if len(ops) == 0 {
+		return works, nil, nil
+	}
+	answers, err := a.q.apply(ctx, ops...)
+	if err != nil {
+		return nil, nil, err
+	}
+	done = works[:0]
+	for i, w := range works {
+		if len(of) == 0 || of[0] != i {
+			done = append(done, w)
+			continue
+		}
+		got := &answers[0]
+		of, answers = of[1:], answers[1:]
+		switch {
+		case got.Kind == dedup.Done || got.Kind == dedup.Continued:
+			done = append(done, w)
+			continue
+		case got.Err != nil:
+			a.did(w.it, DidFail, got.Err.Error())
+		default:
+			a.did(w.it, DidChange, why)
+		}
+		refused = append(refused, w)
+	}
+	return done, refused, nil
+}
+
+// taking makes a letter this job's, unless it is already.
+func (a *application) taking(w *work) (dedup.Op, bool) {
+	n := &w.e.Note
+	if w.token = n.Token; w.it.ID == "" || n.Job == a.f.Job {
+		return dedup.Op{}, false
+	}
+	w.token = NewToken(n.Token)
+	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{
+		Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why},
+		From:   n.State, To: dedup.LetterOpen,
+	}}, true
 }
 
 // release gives a letter back whose record could not be opened.
-func (a *application) release(ctx context.Context, w *work, answers []dedup.Answer) error {
-	if w.it.ID == "" || len(answers) != 2 || answers[0].Kind != dedup.Done {
+func (a *application) release(ctx context.Context, w *work) error {
+	if w.it.ID == "" {
 		return nil
 	}
 	n := dedup.Letter{ID: w.it.ID, Key: w.e.Note.Key, State: dedup.LetterOpen}
-	_, err := a.q.move(ctx, &n, dedup.LetterOpen, dedup.Letter{ID: w.it.ID, Who: a.f.Who, Why: "its record has moved on"})
+	_, err := a.q.move(ctx, &n, dedup.LetterOpen, dedup.Letter{ID: w.it.ID, Who: a.f.Who, Why: "its record was not opened"})
 	return err
 }
 
-// reopening opens the record of a letter for a further run.
-func (a *application) reopening(w *work) dedup.Op {
+// reopening opens the record of a letter for a further run, where it is to.
+func (a *application) reopening(w *work) (dedup.Op, bool) {
+	if !w.reopen {
+		return dedup.Op{}, false
+	}
 	it := w.it
 	fp := w.e.Letter.Fingerprint
 	if fp.Rule == 0 {
@@ -130,7 +155,7 @@ func (a *application) reopening(w *work) dedup.Op {
 	if it.From != nil {
 		o.Send = dedup.Position{Source: it.From.Source, Partition: it.From.Partition, Offset: it.From.Offset}
 	}
-	return dedup.Op{Kind: dedup.Reopen, Key: it.key(a.q.Consumer), Operator: o}
+	return dedup.Op{Kind: dedup.Reopen, Key: it.key(a.q.Consumer), Operator: o}, true
 }
 
 // publish sends copies and notes those that are confirmed.
