@@ -98,10 +98,19 @@ func TestLettersAreAnsweredOnJetStreamOnceTheConsumerIsResumed(t *testing.T) {
 	if !eventually(func() bool { return answered() == 2*each }) {
 		t.Errorf("%d of %d are answered", answered(), 2*each)
 	}
-	for l, err := range store.ScanLetters(t.Context(), durable) {
-		if err != nil || l.State != dedup.LetterResolved || l.Answer != dedup.Succeeded {
-			t.Errorf("letter %+v %v", l, err)
+	resolved := func() (n int) {
+		for l, err := range store.ScanLetters(t.Context(), durable) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.State == dedup.LetterResolved && l.Answer == dedup.Succeeded {
+				n++
+			}
 		}
+		return n
+	}
+	if !eventually(func() bool { return resolved() == 2*each && r.info(stream+"_RETRY").NumAckPending == 0 }) {
+		t.Errorf("%d of %d letters are resolved", resolved(), 2*each)
 	}
 	r.wantSettled()
 	if runs.total() != 2*each || len(runs.runs) != 2*each {
