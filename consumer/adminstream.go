@@ -59,7 +59,7 @@ func (l *lines) tick() {
 			continue // a line is on its way
 		}
 		if time.Since(l.last) >= adminapi.Alive {
-			l.put(&adminapi.Line{Alive: true})
+			_ = l.put(&adminapi.Line{Alive: true}) // who sends next is told
 		}
 		l.flush()
 		l.mu.Unlock()
@@ -74,8 +74,7 @@ func (l *lines) send(line *adminapi.Line) error {
 	if line.Lane == nil {
 		l.count++
 	}
-	l.put(line)
-	return l.failed
+	return l.put(line)
 }
 
 // end writes the last line.
@@ -86,20 +85,19 @@ func (l *lines) end(err error) {
 	if err != nil {
 		last = &adminapi.Line{Error: adminapi.OfError(err)}
 	}
-	l.put(last)
+	_ = l.put(last) // the peer is gone, or sees that it was cut
 	l.flush()
 	_ = l.control.SetWriteDeadline(time.Time{}) // the connection may serve others
 }
 
 // put writes a line to the buffer; the caller holds l.mu.
-func (l *lines) put(line *adminapi.Line) {
+func (l *lines) put(line *adminapi.Line) error {
 	if l.failed != nil {
-		return
+		return l.failed
 	}
 	b, err := adminapi.Encode(line)
 	if err != nil {
-		l.failed = err
-		return
+		return err // the last line says it
 	}
 	l.last = time.Now()
 	if l.out.Available() <= len(b) { // it passes something on, which must not wait for ever
@@ -108,6 +106,7 @@ func (l *lines) put(line *adminapi.Line) {
 	if _, err := l.out.Write(append(b, '\n')); err != nil {
 		l.failed = err
 	}
+	return l.failed
 }
 
 func (l *lines) flush() {

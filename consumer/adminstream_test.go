@@ -29,6 +29,15 @@ func TestAStreamThatFailsDoesNotLookComplete(t *testing.T) {
 	if got := a.raw(w); len(got) != 2 || got[1].Error == nil || !strings.Contains(string(got[1].Error.Message), "disk") {
 		t.Errorf("%s", w.Body)
 	}
+	unknown := r
+	unknown.State = dedup.Tombstone + 1 // which has no name
+	a.store.scan = func(context.Context) iter.Seq2[dedup.Record, error] {
+		return func(yield func(dedup.Record, error) bool) { _ = yield(r, nil) && yield(unknown, nil) }
+	}
+	w, _ = a.ask("GET", "/v1/records", nil)
+	if got := a.raw(w); len(got) != 2 || got[1].Error == nil {
+		t.Errorf("%s", w.Body)
+	}
 	a.store.scan = func(context.Context) iter.Seq2[dedup.Record, error] {
 		return func(yield func(dedup.Record, error) bool) {
 			_ = yield(r, nil)

@@ -112,16 +112,22 @@ func (f *Fault) Err() error {
 
 // Line is the message as it may be shown on a terminal.
 func (f *Fault) Line() string {
-	text := strings.Map(func(r rune) rune {
+	if text := OneLine(string(f.Message)); text != "" {
+		return text
+	}
+	return "no reason was given"
+}
+
+// OneLine is a text of somebody else's as it may be shown on a terminal: at most
+// 2 KiB, with blanks for line ends, for control characters and for those that
+// turn the direction of what follows.
+func OneLine(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == utf8.RuneError || r == '\u2028' || r == '\u2029' || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
 			return ' '
 		}
 		return r
-	}, clip(string(f.Message)))
-	if strings.TrimSpace(text) == "" {
-		return "no reason was given"
-	}
-	return text
+	}, clip(text)))
 }
 
 // clip keeps at most maxMessage bytes, and no half of a rune.

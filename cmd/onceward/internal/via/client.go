@@ -21,8 +21,8 @@ import (
 type Options struct {
 	// Token is sent where it is not empty. It never gets into an error.
 	Token string
-	// Who is told to a consumer on the same machine that asks for no token; at
-	// most [adminapi.MaxWho] bytes.
+	// Who is told to a consumer on the same machine that asks for no token; the
+	// first [adminapi.MaxWho] bytes of it.
 	Who string
 	// Transport carries the requests; default: one of its own.
 	Transport http.RoundTripper
@@ -66,7 +66,10 @@ func Connect(ctx context.Context, address string, o Options) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Client{base: base, token: o.Token, who: o.Who}
+	if strings.ContainsFunc(o.Token, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		return nil, errors.New("the token has a character that none has: it was not copied whole, or too much of it")
+	}
+	c := &Client{base: base, token: o.Token, who: clean(o.Who[:min(len(o.Who), adminapi.MaxWho)])}
 	transport := o.Transport
 	if transport == nil {
 		c.own = newTransport()

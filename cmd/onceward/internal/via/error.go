@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"strings"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/internal/adminapi"
@@ -122,5 +121,5 @@ func gateway(status int) bool {
 
 // clean is a short text of somebody else's that may be shown on a terminal.
 func clean(text string) string {
-	return strings.TrimSpace((&adminapi.Fault{Message: adminapi.Text(text[:min(len(text), 500)])}).Line())
+	return adminapi.OneLine(text[:min(len(text), 500)])
 }

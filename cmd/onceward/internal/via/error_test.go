@@ -37,6 +37,21 @@ func TestAnAddressIsCheckedWithoutTellingAPassword(t *testing.T) {
 	}
 }
 
+func TestATokenOrNameThatNoHeaderHoldsIsNoOutage(t *testing.T) {
+	o := newOther(t)
+	for _, token := range []string{"token-of-vera\n0123456789", "token of vera", "t\u00f6ken-of-vera"} {
+		if _, err := Connect(t.Context(), "http://127.0.0.1:8080", Options{Token: token, Transport: wire{o.handler}}); err == nil || strings.Contains(err.Error(), "vera") {
+			t.Errorf("%v", err)
+		}
+	}
+	for who, want := range map[string]string{"": "local", "ann\r\nevil: 1": "local:ann  evil: 1", strings.Repeat("x", 1000): "local:" + strings.Repeat("x", 128)} {
+		c := served(t, o.handler, Options{Who: who})
+		if now, err := c.Consumer(t.Context()); err != nil || string(now.You.Who) != want {
+			t.Errorf("%q: %q, %v", who, now.You.Who, err)
+		}
+	}
+}
+
 // answering is a server that gives one answer.
 func answering(status int, headers map[string]string, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
