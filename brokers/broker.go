@@ -122,6 +122,15 @@ type MarkReader interface {
 	Marks(ctx context.Context) ([]string, error)
 }
 
+// MarkBrowser is implemented by a [Broker] that shows a consumer's marks to
+// somebody who is none. It is optional.
+type MarkBrowser interface {
+	// ConsumerMarks returns every text that [Source.Mark] has kept for the
+	// consumer of topics, each once; none where it never ran. It joins nothing,
+	// writes nothing, and blocks for some round trips.
+	ConsumerMarks(ctx context.Context, consumer string, topics []string) ([]string, error)
+}
+
 // Limit bounds one Receive. Both are at least 1.
 type Limit struct {
 	Messages int

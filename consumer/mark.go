@@ -58,20 +58,28 @@ func (c *Consumer) checkMarks(lanes []*brokers.Lane) error {
 	return c.accept(newest)
 }
 
-// compare refuses marks of another store, or of a newer state of this one, and
-// returns the newest write that they tell of.
 func (c *Consumer) compare(marks []string) (newest uint64, err error) {
-	info := c.cfg.Store.Info()
+	return CompareMarks(c.cfg.Name, c.cfg.Store.Info(), marks)
+}
+
+// CompareMarks compares a local store with the marks that are kept of the
+// consumer at its broker (see [brokers.MarkBrowser]), for whoever opens its file
+// while it does not run. It returns the newest write of the store that they
+// tell of.
+//
+// Errors: a [*brokers.StartError] where another store was used last, or a newer
+// state of this one, or where a mark is of another version.
+func CompareMarks(consumer string, info dedup.Info, marks []string) (newest uint64, err error) {
 	for _, mark := range marks {
 		id, sequence, err := parseMark(mark)
 		if err != nil {
-			return 0, c.markFault(err.Error(), "start with a consumer name of its own, or set AllowLocalInGroup")
+			return 0, markFault(consumer, err.Error(), "start with a consumer name of its own, or set AllowLocalInGroup")
 		}
 		if id != info.ID {
 			if info.Adopt {
 				continue
 			}
-			return 0, c.markFault(fmt.Sprintf(
+			return 0, markFault(consumer, fmt.Sprintf(
 				"it was consumed last with store %s, and this process has store %s (%s): what the other has recorded would run again",
 				id, info.ID, info.Kind),
 				"stop the other process and use its file, share a store between them, or take over on purpose with the store's Adopt option")
@@ -80,7 +88,7 @@ func (c *Consumer) compare(marks []string) (newest uint64, err error) {
 	}
 	if newest > info.Sequence && !info.Adopt {
 		return 0, &brokers.StartError{
-			What: fmt.Sprintf("consumer %q with store %s (%s)", c.cfg.Name, info.ID, info.Kind),
+			What: fmt.Sprintf("consumer %q with store %s (%s)", consumer, info.ID, info.Kind),
 			Wrong: fmt.Sprintf("the store is older than what this consumer has acknowledged: it stands at write %d, the broker remembers %d; "+
 				"it is a restored copy, and what was recorded since would run again", info.Sequence, newest),
 			Mend: "use the newest file, or take over with this one on purpose with the store's Adopt option",
@@ -107,9 +115,9 @@ func (c *Consumer) confirm(sequence uint64) error {
 	return s.Confirm(sequence)
 }
 
-func (c *Consumer) markFault(wrong, mend string) error {
+func markFault(consumer, wrong, mend string) error {
 	return &brokers.StartError{
-		What:  fmt.Sprintf("consumer %q", c.cfg.Name),
+		What:  fmt.Sprintf("consumer %q", consumer),
 		Wrong: wrong,
 		Mend:  mend,
 	}

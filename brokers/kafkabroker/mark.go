@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/coop"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
 )
 
@@ -154,10 +155,41 @@ func (s *source) marks(ctx context.Context) (all []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, p := range found {
+	return marksOf(found), nil
+}
+
+// marksOf are the marks beside some positions.
+func marksOf(positions map[coop.Partition]group.Position) (all []string) {
+	for _, p := range positions {
 		if n, ok := parseNote(p.Text); ok && n.mark != "" && !slices.Contains(all, n.mark) {
 			all = append(all, n.mark)
 		}
 	}
-	return all, nil
+	return all
+}
+
+// ConsumerMarks implements [brokers.MarkBrowser].
+func (b *broker) ConsumerMarks(ctx context.Context, consumer string, topics []string) ([]string, error) {
+	names := slices.Clone(topics)
+	for _, t := range topics {
+		names = append(names, b.Destinations(consumer, t).Retry)
+	}
+	view, err := b.cluster.Metadata(ctx, names)
+	if err != nil {
+		return nil, fmt.Errorf("marks of consumer %q: %w", consumer, err)
+	}
+	var ps []coop.Partition
+	for _, name := range names {
+		if t, there := view.Topics[name]; there && t.Err == 0 {
+			ps = append(ps, partitionsOf(name, len(t.Partitions))...)
+		}
+	}
+	if len(ps) == 0 {
+		return nil, nil
+	}
+	found, err := group.PositionsOf(ctx, b.cluster, consumer, ps)
+	if err != nil {
+		return nil, fmt.Errorf("marks of consumer %q: %w", consumer, err)
+	}
+	return marksOf(found), nil
 }

@@ -94,3 +94,27 @@ func TestAStoreThatGetsNoPartitionIsRefusedToo(t *testing.T) {
 		t.Errorf("the first ended with %v", err)
 	}
 }
+
+func TestMarksAreShownToWhoIsNoMember(t *testing.T) {
+	t.Parallel()
+	c := fake(t)
+	b := connect(t, quick(c.ListenAddrs()...))
+	shown := func() []string {
+		marks, err := b.(brokers.MarkBrowser).ConsumerMarks(t.Context(), spec().Consumer, []string{"orders", "none"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return marks
+	}
+	if marks := shown(); len(marks) != 0 {
+		t.Errorf("before there is any: %q", marks)
+	}
+	s := open(t, connect(t, quick(c.ListenAddrs()...)), spec())
+	eventually(t, "it has its partitions", func() bool { return s.owns() == 4 })
+	if err := s.Mark(t.Context(), "a file"); err != nil {
+		t.Fatal(err)
+	}
+	if marks := shown(); len(marks) != 1 || marks[0] != "a file" {
+		t.Errorf("marks %q", marks)
+	}
+}

@@ -106,6 +106,28 @@ func get(ctx context.Context, kv jetstream.KeyValue, key string) (jetstream.KeyV
 	return entry, err
 }
 
+// ConsumerMarks implements [brokers.MarkBrowser].
+func (b *Broker) ConsumerMarks(ctx context.Context, consumer string, topics []string) ([]string, error) {
+	kv, err := b.js.KeyValue(ctx, markBucket)
+	if errors.Is(err, jetstream.ErrBucketNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("marks of consumer %q: %w", consumer, err)
+	}
+	var all []string
+	for _, topic := range topics {
+		found, err := get(ctx, kv, markKey(topic, consumer))
+		if err != nil {
+			return nil, fmt.Errorf("mark of consumer %q on stream %q: %w", consumer, topic, err)
+		}
+		if found != nil && !slices.Contains(all, string(found.Value())) {
+			all = append(all, string(found.Value()))
+		}
+	}
+	return all, nil
+}
+
 // Mark implements [brokers.Source]: one compare-and-set for each stream.
 func (s *source) Mark(ctx context.Context, mark string) error {
 	if len(mark) > 512 {

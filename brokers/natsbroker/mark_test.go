@@ -63,3 +63,21 @@ func TestEachStreamsAndConsumersMarkHasAKeyOfItsOwn(t *testing.T) {
 		}
 	}
 }
+
+func TestMarksAreShownToWhoIsNoConsumer(t *testing.T) {
+	url := startServer(t, nil).ClientURL()
+	b := connect(t, Config{URL: url, Create: true})
+	marks, err := b.ConsumerMarks(t.Context(), "billing", []string{"ORDERS"})
+	if err != nil || len(marks) != 0 {
+		t.Fatalf("before there is any: %q, %v", marks, err)
+	}
+	spec := specOf("ORDERS")
+	s := openSource(t, b, spec)
+	if err := s.Mark(t.Context(), "store a, 1"); err != nil {
+		t.Fatal(err)
+	}
+	marks, err = connect(t, Config{URL: url}).ConsumerMarks(t.Context(), spec.Consumer, []string{"ORDERS", "OTHERS"})
+	if err != nil || len(marks) != 1 || marks[0] != "store a, 1" {
+		t.Errorf("marks %q, %v", marks, err)
+	}
+}

@@ -79,7 +79,7 @@ func TestAnIncidentIsWorkedOffWhileTheConsumerIsStopped(t *testing.T) {
 	call(t, "dlq", "list", "ONCEWARD_FROM="+r.from(), "ONCEWARD_STORE=bolt:"+r.file).want(t, cli.Done).shows(t, "ord-2")
 	call(t, "dlq", "groups", "--from", r.from()).want(t, cli.Done).says(t, "without --store")
 	all := ids(t, r.offline())
-	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", r.offline()).want(t, cli.Done).says(t, "not checked")
+	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", r.offline()).want(t, cli.Done)
 	call(t, "dlq", "resolve", all[0], all[1], "--reason", "booked by hand", r.offline()).want(t, cli.Partly).says(t, "is resolved")
 	call(t, "dlq", "resolve", "0123456789abcdef0123456789abcdef", "--reason", "x", r.offline()).want(t, cli.Nothing)
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
@@ -96,4 +96,32 @@ func TestAnIncidentIsWorkedOffWhileTheConsumerIsStopped(t *testing.T) {
 	r.start(consumer.AdminConfig{})
 	r.letters(3)
 	call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--via", r.via).want(t, cli.Done)
+}
+
+// A file that is not the one which the consumer used last decides nothing.
+func TestAnotherFileOrAnOldCopyIsNotWrittenTo(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.letters(1)
+	r.stop()
+	old := r.file + ".old"
+	text, err := os.ReadFile(r.file)
+	if err == nil {
+		err = os.WriteFile(old, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-2", "refuse"))
+	r.letters(2)
+	r.stop()
+	id := ids(t, r.offline())[0]
+	at := []string{"--from", r.from()}
+	call(t, "dlq", "list", at, "--store", "bolt:"+old).want(t, cli.Done).says(t, "careful", "older than")
+	call(t, "dlq", "resolve", id, "--reason", "x", at, "--store", "bolt:"+old).want(t, cli.Failed).says(t, "older than")
+	call(t, "dlq", "resolve", id, "--reason", "x", at, "--store", "bolt:"+r.file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
+	call(t, "record", "delete", "ord-9", "--reason", "x", "--consumer", "billing", "--store", "bolt:"+old).want(t, cli.Nothing).says(t, "not checked")
+	call(t, "dlq", "resolve", id, "--reason", "x", r.offline()).want(t, cli.Done)
 }

@@ -113,7 +113,7 @@ func TestWhatIsNotThereOrNotThisConsumersIsRefused(t *testing.T) {
 	r.stop()
 	other := filepath.Join(t.TempDir(), "other.db")
 	call(t, "dlq", "replay", "apply", plan, "--yes", "--from", r.from(), "--store", "bolt:"+other).want(t, cli.Failed).says(t, "no file")
-	call(t, "dlq", "replay", "apply", plan, "--yes", "--from", r.from(), "--store", "bolt:"+other, "--create").want(t, cli.Partly).says(t, "store")
+	call(t, "dlq", "replay", "apply", plan, "--yes", "--from", r.from(), "--store", "bolt:"+other, "--create").want(t, cli.Failed).says(t, "consumed last with store")
 	if s, err := r.js.Stream(t.Context(), "ORDERS_RETRY"); err != nil || s.CachedInfo().State.Msgs != 0 {
 		t.Errorf("something was sent: %v", err)
 	}

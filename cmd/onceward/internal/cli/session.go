@@ -14,8 +14,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/cmd/onceward/internal/address"
 	"github.com/onceward/onceward/cmd/onceward/internal/via"
+	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
@@ -70,6 +72,7 @@ type session struct {
 	source string             // topic or stream that the consumer reads; may be empty
 	who    string
 	blind  bool // there is no store: nothing is known but the letters themselves
+	file   *boltstore.Store
 	closes []func() error
 }
 
@@ -114,7 +117,10 @@ func (a *app) open(ctx context.Context, f *connection, n needs) (_ *session, err
 			return nil, err
 		}
 	}
-	return s, a.whose(ctx, s, f, at, n)
+	if err := a.whose(ctx, s, f, at, n); err != nil {
+		return nil, err
+	}
+	return s, a.checkMark(ctx, s, n)
 }
 
 // environment fills in what flags leave open. Two ways to the same are not
@@ -192,12 +198,42 @@ func (a *app) openStore(s *session, f *connection, n needs) error {
 		return err
 	}
 	s.closes = append(s.closes, store.Close)
-	s.queue.Store = store
-	if n.writes && store.Info().Unconfirmed {
-		return errors.New("the newest commit of this file may be missing, and only its consumer can tell by its mark at the broker: start the consumer, and use --via")
+	s.queue.Store, s.file = store, store
+	return nil
+}
+
+// checkMark compares a file with what its consumer has left at the broker, as
+// the consumer does when it starts: another file, or an old copy of it, would
+// decide wrongly about letters.
+func (a *app) checkMark(ctx context.Context, s *session, n needs) error {
+	if s.file == nil {
+		return nil
 	}
-	if n.writes && !f.create {
-		a.say("not checked: that this file is the one which the consumer used last; its mark lies with the broker, and the consumer looks at it when it starts")
+	fault := errors.New("its consumer's mark lies with the broker, and --from and --source are needed to read it")
+	if b, ok := s.queue.Broker.(brokers.MarkBrowser); ok && s.source != "" && s.queue.Consumer != "" {
+		var marks []string
+		if marks, fault = b.ConsumerMarks(ctx, s.queue.Consumer, []string{s.source}); fault == nil {
+			return a.compareMarks(s, marks, n)
+		}
+	}
+	switch {
+	case n.writes && s.file.Info().Unconfirmed:
+		return fmt.Errorf("the newest commit of this file may be missing: %w", fault)
+	case n.writes:
+		a.say("not checked: that this file is the one which the consumer used last: %v", fault)
+	}
+	return nil
+}
+
+func (a *app) compareMarks(s *session, marks []string, n needs) error {
+	newest, err := consumer.CompareMarks(s.queue.Consumer, s.file.Info(), marks)
+	switch {
+	case err != nil && n.writes:
+		return err
+	case err != nil:
+		a.say("careful: %v", err)
+	case n.writes && s.file.Info().Unconfirmed:
+		return s.file.Confirm(newest)
 	}
 	return nil
 }

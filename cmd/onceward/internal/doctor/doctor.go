@@ -103,12 +103,13 @@ func (x *examination) source(s *Setup, t *Topics) {
 		x.add(Error, name+" does not exist", "the consumer does not start", t.create(0))
 		return
 	}
+	x.hidden(name, i)
 	if i.InMemory {
 		x.add(Warning, name+" is kept in memory", "what is not handled yet is lost with the server", "make it anew with file storage")
 	}
 	for _, r := range s.Routes {
 		switch {
-		case r.Archive:
+		case r.Archive || i.Hidden:
 		case i.MaxAge == 0:
 			x.add(Note, fmt.Sprintf("%s keeps messages for ever, and route %q forgets after %v", name, r.Scope, r.Window),
 				"a repeat that a sender makes later than that runs again", "set the route's Archive, or know that no sender repeats so late")
@@ -124,10 +125,21 @@ func (x *examination) source(s *Setup, t *Topics) {
 	}
 }
 
+// hidden says that a topic cannot be judged.
+func (x *examination) hidden(name string, i *brokers.TopicInfo) bool {
+	if i.Hidden {
+		x.add(Note, name+" does not show its settings to this user", "it was not looked at", "look as a user that may describe it and its configuration")
+	}
+	return i.Hidden
+}
+
 func (x *examination) deadLetters(s *Setup, t *Topics) {
 	name, i := t.Names[1], &t.DeadLetter
 	if i.Missing {
 		x.add(Error, name+" does not exist", "the first message that fails for good stops its partition", t.create(1))
+		return
+	}
+	if x.hidden(name, i) {
 		return
 	}
 	x.keeping(t, 1, i)
@@ -144,7 +156,7 @@ func (x *examination) deadLetters(s *Setup, t *Topics) {
 	if i.Compacted {
 		x.add(Error, name+" is compacted", "a letter is lost when another with the same broker key comes", t.alter(1, "cleanup.policy=delete", "--max-msgs-per-subject=-1"))
 	}
-	if !t.JetStream && i.Partitions < t.Source.Partitions {
+	if !t.JetStream && !t.Source.Hidden && i.Partitions < t.Source.Partitions {
 		x.add(Note, fmt.Sprintf("%s has %d partitions, %s has %d", name, i.Partitions, t.Names[0], t.Source.Partitions),
 			"letters are spread by key, not by partition; tools that copy partition numbers fail", "kafka-topics.sh --alter --topic "+name+fmt.Sprintf(" --partitions %d", t.Source.Partitions))
 	}
@@ -163,6 +175,9 @@ func (x *examination) retry(s *Setup, t *Topics) {
 	name, i := t.Names[2], &t.Retry
 	if i.Missing {
 		x.add(Error, name+" does not exist", "messages that wait for long stay in the process, and replays have nowhere to go", t.create(2))
+		return
+	}
+	if x.hidden(name, i) {
 		return
 	}
 	x.keeping(t, 2, i)
