@@ -89,7 +89,7 @@ func (e *StoppedError) Error() string { return "replay stopped: " + e.Why }
 // seen to succeed.
 //
 // Errors: a [*StoppedError]; [ErrRefused] for a plan of another consumer, topic
-// or store; those of the broker and the store, after which it is called again.
+// (also of the same name) or store; those of the broker and the store, after which it is called again.
 func (q *Queue) Apply(ctx context.Context, f *PlanFile, c ApplyConfig) (Report, error) {
 	a := &application{
 		q: q, f: f, c: c, report: Report{Counts: map[Did]int{}}, started: time.Now(),
@@ -97,6 +97,9 @@ func (q *Queue) Apply(ctx context.Context, f *PlanFile, c ApplyConfig) (Report, 
 	}
 	defer a.letters.close()
 	if err := q.fits(&f.Plan); err != nil {
+		return a.report, err
+	}
+	if err := q.lies(ctx, &f.Plan); err != nil {
 		return a.report, err
 	}
 	batch := make([]*item, 0, chunk)
@@ -129,6 +132,19 @@ func (q *Queue) fits(p *Plan) error {
 		return fmt.Errorf("%w: the plan was decided by store %q, this is %q", ErrRefused, p.Store, id)
 	}
 	return nil
+}
+
+// lies says whether the letters of a plan lie in this queue's topic: in another
+// of its name, none of them would be found, and all would be taken for gone.
+func (q *Queue) lies(ctx context.Context, p *Plan) error {
+	if p.Identity == "" {
+		return nil
+	}
+	is, err := q.identity(ctx)
+	if err == nil && is != "" && is != p.Identity {
+		err = fmt.Errorf("%w: the plan is for letters in the topic %s that is %q, this is %q: another broker, or the topic was made again", ErrRefused, q.Topic, p.Identity, is)
+	}
+	return err
 }
 
 // application is one call of Apply.

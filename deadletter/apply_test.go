@@ -19,7 +19,7 @@ import (
 func TestACanaryThatFailsStopsTheRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		for i := range 30 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
 		}
@@ -46,7 +46,7 @@ func TestACanaryThatFailsStopsTheRest(t *testing.T) {
 func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.digest()
 		r, err := d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 1, CanaryWait: time.Minute})
@@ -59,7 +59,7 @@ func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
 func TestTooManyFailuresStopAnApplication(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		for i := range 400 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
 		}
@@ -76,7 +76,7 @@ func TestTooManyFailuresStopAnApplication(t *testing.T) {
 func TestARateIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		for i := range 101 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
 		}
@@ -92,7 +92,7 @@ func TestARateIsKept(t *testing.T) {
 func TestADryRunChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		f := d.plan(deadletter.Selection{})
@@ -107,7 +107,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.digest()
 		var text bytes.Buffer
@@ -146,7 +146,7 @@ func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
 func TestAnExpiredPlanEndsWhatItBeganAndBeginsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.digest()
 		d.mend(nil)
@@ -219,7 +219,7 @@ func TestAnApplicationThatDiesAtAnyStepIsContinued(t *testing.T) {
 			for _, before := range []bool{false, true} {
 				synctest.Test(t, func(t *testing.T) {
 					d := newDesk(t)
-					d.mendHandlerOnly(terminal)
+					d.handleBy(terminal)
 					for i := range 12 {
 						d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i), fmt.Sprintf(`v2 {"order_id":"new-%d"}`, i))
 					}

@@ -33,15 +33,21 @@ type cursor struct {
 
 const (
 	// farAhead is from where it is cheaper to begin anew than to read on.
-	farAhead   = 5_000
-	maxCursors = 16
+	farAhead = 5_000
+	// maxCursors at once: each may hold a connection, of which there are few, and
+	// a plan goes partition by partition but for what shares an ordering key.
+	maxCursors = 4
 )
 
 func (r *letterReader) close() {
-	for p, c := range r.cursors {
-		c.stop()
-		delete(r.cursors, p)
+	for p := range r.cursors {
+		r.drop(p)
 	}
+}
+
+func (r *letterReader) drop(partition int32) {
+	r.cursors[partition].stop()
+	delete(r.cursors, partition)
 }
 
 // load reads what is to be sent for an item. why says why it cannot be sent.
@@ -87,11 +93,11 @@ func (r *letterReader) load(ctx context.Context, w *work) (why string, err error
 func (r *letterReader) read(ctx context.Context, at Place) (*brokers.Delivery, error) {
 	c := r.cursors[at.Partition]
 	if c != nil && (at.Offset < c.at || at.Offset-c.at > farAhead) {
-		c.stop()
-		delete(r.cursors, at.Partition)
+		r.drop(at.Partition)
 		c = nil
 	}
-	if c == nil {
+	fresh := c == nil
+	if fresh {
 		if len(r.cursors) >= maxCursors {
 			r.close()
 		}
@@ -105,6 +111,10 @@ func (r *letterReader) read(ctx context.Context, at Place) (*brokers.Delivery, e
 			var err error
 			var more bool
 			if d, err, more = c.next(); err != nil {
+				r.drop(at.Partition)
+				if !fresh {
+					return r.read(ctx, at) // who waits for a canary leaves a peer waiting, which may have ended it
+				}
 				return nil, err
 			} else if !more {
 				return nil, errGone

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -78,7 +79,7 @@ func keyed(id string) deadletter.Foreign {
 func TestAPlanHasNoMoreLettersThanItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		for i := range 20 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
 		}
@@ -92,7 +93,7 @@ func TestALetterThatIsNotedAfterThePlanIsSent(t *testing.T) {
 	for _, payload := range []string{`{"order_id":"a"}`, `v2 {"order_id":"a"}`} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(t)
-			d.mendHandlerOnly(terminal)
+			d.handleBy(terminal)
 			d.produce(payload)
 			d.digest()
 			d.mend(nil)
@@ -155,7 +156,7 @@ func TestAnApplicationThatDiesWhenItHasNotedLettersOfOthersGoesOn(t *testing.T) 
 func TestTheRecordOfALetterThatIsDiscardedWhileItIsTakenStaysFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.mend(nil)
@@ -184,7 +185,7 @@ func TestTheRecordOfALetterThatIsDiscardedWhileItIsTakenStaysFinished(t *testing
 func TestALetterWhoseRecordMovedOnBeforeItWasOpenedIsGivenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.mend(nil)
@@ -306,5 +307,73 @@ func TestARepeatThatCameTooLateIsNotSentUnlessItIsAccepted(t *testing.T) {
 		d.apply(f, deadletter.ApplyConfig{})
 		d.digest()
 		d.once("a")
+	})
+}
+
+// cutter ends every browse after so many messages.
+type cutter struct {
+	deadletter.Broker
+	after int
+}
+
+var errCut = errors.New("the stream was cut")
+
+func (c *cutter) Browse(ctx context.Context, topic string, from brokers.From) iter.Seq2[*brokers.Delivery, error] {
+	return func(yield func(*brokers.Delivery, error) bool) {
+		n := 0
+		for d, err := range c.Broker.Browse(ctx, topic, from) {
+			if n++; n > c.after {
+				yield(nil, errCut)
+				return
+			}
+			if !yield(d, err) {
+				return
+			}
+		}
+	}
+}
+
+// Who waits for a canary, or keeps to a rate, reads on after a while, when a peer
+// may have given up.
+func TestAnApplicationGoesOnWhereItsReadingWasCut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		for i := range 20 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		q := *d.q
+		q.Broker = &cutter{Broker: d.broker, after: 3}
+		r, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "applied", r.Counts, map[deadletter.Did]int{deadletter.DidSend: 20})
+		q.Broker = &cutter{Broker: d.broker}
+		if _, err := q.Apply(t.Context(), d.plan(deadletter.Selection{Filter: deadletter.Filter{States: []dedup.LetterState{dedup.LetterSent}}}), deadletter.ApplyConfig{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The same topic, consumer and store, and the address of another broker.
+func TestAPlanIsRefusedWhereAnotherTopicHasTheName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mendHandlerOnly(terminal)
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		d.broker.RemoveTopic(d.q.Topic)
+		d.broker.AddTopic(d.q.Topic, 1)
+		if _, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{}); !errors.Is(err, deadletter.ErrRefused) {
+			t.Errorf("applied: %v", err)
+		}
+		notes, err := d.store.Letters(t.Context(), []string{deadletter.ID(d.record("a").Key, d.record("a").Opened)})
+		if err != nil || notes[0].State != dedup.LetterOpen {
+			t.Errorf("the letter is %s: %v", notes[0].State, err)
+		}
 	})
 }

@@ -53,10 +53,13 @@ type Selection struct {
 // Plan is the head of a plan: what it is about and what it comes to. Its
 // letters follow it in the file, a line each.
 type Plan struct {
-	Version       int            `json:"onceward_plan"`
-	Job           string         `json:"job"`
-	Consumer      string         `json:"consumer"`
-	Topic         string         `json:"topic"`
+	Version  int    `json:"onceward_plan"`
+	Job      string `json:"job"`
+	Consumer string `json:"consumer"`
+	Topic    string `json:"topic"`
+	// Identity of the topic, which another of its name does not have; empty
+	// where it is not known.
+	Identity      string         `json:"topic_identity,omitempty"`
 	Store         string         `json:"store"`
 	To            Target         `json:"to"`
 	Who           string         `json:"who"`
@@ -99,6 +102,9 @@ const (
 func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, error) {
 	p, err := q.head(&sel)
 	if err != nil {
+		return Plan{}, err
+	}
+	if p.Identity, err = q.identity(ctx); err != nil {
 		return Plan{}, err
 	}
 	d, err := newDraft()
@@ -157,6 +163,15 @@ func (q *Queue) head(sel *Selection) (Plan, error) {
 		Created: now, Expires: now.Add(expires), AcceptExpired: sel.AcceptExpired, Reading: sel.Reading, WindowSeconds: int64(q.window() / time.Second),
 		Counts: map[Action]int{},
 	}, nil
+}
+
+// identity is that of the queue's topic, empty where rights do not allow to see it.
+func (q *Queue) identity(ctx context.Context) (string, error) {
+	infos, err := q.Broker.Inspect(ctx, []string{q.Topic})
+	if err != nil || len(infos) != 1 {
+		return "", err
+	}
+	return infos[0].Identity, nil
 }
 
 // records are those of the entries' keys; absent for an entry without a key.

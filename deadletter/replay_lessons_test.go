@@ -18,7 +18,7 @@ func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, fault := range []error{brokers.ErrTooLarge, brokers.ErrNoDestination, brokers.ErrUnauthorized} {
 			d := newDesk(t)
-			d.mendHandlerOnly(terminal)
+			d.handleBy(terminal)
 			d.produce(`{"order_id":"a"}`)
 			d.digest()
 			d.mend(nil)
@@ -40,7 +40,7 @@ func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
 func TestACopyWhoseConfirmationIsLostIsSentAgainAndRunsOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `v2 {"order_id":"b"}`)
 		d.digest()
 		d.mend(nil)
@@ -56,7 +56,7 @@ func TestACopyWhoseConfirmationIsLostIsSentAgainAndRunsOnce(t *testing.T) {
 func TestOthersWhoReadTheSourceDoNotSeeAReplay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
@@ -69,7 +69,7 @@ func TestOthersWhoReadTheSourceDoNotSeeAReplay(t *testing.T) {
 func TestWhatRanAfterALettersMessageIsSaidBeforeItIsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.digest()
 		// Order a was cancelled meanwhile, by another action on the same id.
@@ -123,7 +123,7 @@ func TestTwentyRoundsLeaveTheHeadersAsTheyWere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk(t)
-				d.mendHandlerOnly(func(o order) error {
+				d.handleBy(func(o order) error {
 					return consumer.Terminal(fmt.Errorf("no such customer"))
 				})
 				d.produce(payload)

@@ -18,7 +18,7 @@ import (
 func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(func(o order) error {
+		d.handleBy(func(o order) error {
 			switch {
 			case strings.HasPrefix(o.ID, "gone"):
 				return terminal(o)
@@ -52,7 +52,7 @@ func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
 func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`, `v2 {"order_id":"c"}`)
 		d.digest()
 		d.mend(nil)
@@ -73,7 +73,7 @@ func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
 func TestTwoOperatorsAtOnceSendEachLetterOnceAndTheSecondIsTold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.digest()
 		d.mend(nil)
@@ -92,7 +92,7 @@ func TestTwoOperatorsAtOnceSendEachLetterOnceAndTheSecondIsTold(t *testing.T) {
 func TestWhatFailsAgainDoesNotJoinTheJob(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		f := d.plan(deadletter.Selection{})
@@ -112,7 +112,7 @@ func TestALetterWhoseThirdRunFailedIsHeldUntilItIsApproved(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk(t)
-				d.mendHandlerOnly(terminal)
+				d.handleBy(terminal)
 				d.produce(payload)
 				d.digest()
 				sent := 0
@@ -144,7 +144,7 @@ func TestALetterWhoseThirdRunFailedIsHeldUntilItIsApproved(t *testing.T) {
 func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.mend(nil)
@@ -171,7 +171,7 @@ func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *tes
 func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"sent"}`, `{"order_id":"discarded"}`, `{"order_id":"resolved"}`, `{"order_id":"left"}`)
 		d.digest()
 		d.mend(nil)
@@ -203,7 +203,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 func TestAnOperationThatSucceededSinceThePlanIsNotRunAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.mend(nil)
@@ -233,7 +233,7 @@ func TestAnOperationThatSucceededSinceThePlanIsNotRunAgain(t *testing.T) {
 func TestLettersThatRetentionHasRemovedAreGoneAndOthersGoOn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		for i := range 20 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
 		}
@@ -251,7 +251,7 @@ func TestLettersThatRetentionHasRemovedAreGoneAndOthersGoOn(t *testing.T) {
 func TestAPointerLetterSendsTheMessageThatItPointsTo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		large := `{"order_id":"large","note":"` + strings.Repeat("x", 1<<20-200) + `"}`
 		d.produce(large, `{"order_id":"other"}`)
 		d.digest()
@@ -274,7 +274,7 @@ func TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, to := range []deadletter.Target{deadletter.ToRetry, deadletter.ToSource} {
 			d := newDesk(t)
-			d.mendHandlerOnly(terminal)
+			d.handleBy(terminal)
 			partition := int32(1)
 			original := brokers.Outgoing{
 				Partition: &partition, Value: []byte("\xff{not text"),
@@ -312,7 +312,7 @@ func TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker(t *testing.T) {
 func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(func(o order) error {
+		d.handleBy(func(o order) error {
 			if o.ID == "a" {
 				return errors.New("tried for long") // and dies behind those after it
 			}
@@ -358,7 +358,7 @@ func TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired(t *testing.T) {
 func TestAKeyedOpenLetterKeepsItsRecordFromTheSweeper(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		time.Sleep(60 * 24 * time.Hour)
@@ -411,7 +411,7 @@ func TestAnAcceptedExpiredLetterRuns(t *testing.T) {
 func TestLettersOfAnotherConsumerAreAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		q := deadletter.Queue{Topic: d.q.Topic, Consumer: "shipping", Broker: d.broker, Store: d.store}
@@ -423,12 +423,6 @@ func TestLettersOfAnotherConsumerAreAnError(t *testing.T) {
 			t.Errorf("%q, %v", owner, err)
 		}
 	})
-}
-
-// mendHandlerOnly leaves the decoder broken.
-func (d *desk) mendHandlerOnly(do func(order) error) {
-	d.mend(do)
-	d.broken = true
 }
 
 func TestWhatSucceededWronglyRunsAgainFromItsSource(t *testing.T) {

@@ -94,6 +94,13 @@ func (d *desk) mend(do func(order) error) {
 	d.do, d.broken = do, false
 }
 
+// handleBy says what the handler does, and leaves the decoder as it is.
+func (d *desk) handleBy(do func(order) error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.do = do
+}
+
 // consume runs the consumer until stop is called.
 func (d *desk) consume() (stop func()) {
 	d.t.Helper()

@@ -39,7 +39,7 @@ func (d *desk) operate(kind dedup.Kind, id string, change ...func(*dedup.Operato
 func TestOfTwoLettersOfOneKeyTheLaterRunsIsSentAndTheEarlierResolved(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.operate(dedup.Reopen, "a", func(o *dedup.OperatorOp) { o.Job = "by hand" })
@@ -67,7 +67,7 @@ func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
 		t.Run(payload, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk(t)
-				d.mendHandlerOnly(terminal)
+				d.handleBy(terminal)
 				d.produce(payload)
 				d.digest()
 				d.mend(nil)
@@ -97,7 +97,7 @@ func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
 func TestARecordWithAnOpenLetterCannotBeDeletedUnderAPlan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		f := d.plan(deadletter.Selection{})
