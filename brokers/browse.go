@@ -21,9 +21,8 @@ type Browser interface {
 	// not settled, cannot be, and stay valid.
 	//
 	// It blocks while messages come from the broker, and reads no more of them
-	// than some megabytes ahead of the caller, who may stop early and may take as
-	// long as he likes. Iterating again begins anew. It may be called
-	// concurrently.
+	// than some megabytes ahead of the caller, who may stop early and may take any
+	// time. Iterating again begins anew. It may be called concurrently.
 	//
 	// Errors, yielded once, last, and with a nil delivery: [ErrNoDestination] and
 	// [ErrUnauthorized] wrapped with the topic; a [*StartError]; ctx.Err();
@@ -33,7 +32,11 @@ type Browser interface {
 
 	// Inspect describes topics or, on JetStream, the streams that hold them, as
 	// far as the rights of the connection allow. It returns one [TopicInfo] for
-	// each, in the same order, and blocks for some round trips.
+	// each, in the same order, also for those that are missing or hidden, which is
+	// no error. It blocks for some round trips and may be called concurrently.
+	//
+	// Errors: a [*StartError] for a subject that several streams have; ctx.Err();
+	// those of a closed broker and of the connection.
 	Inspect(ctx context.Context, topics []string) ([]TopicInfo, error)
 }
 
