@@ -4,18 +4,20 @@
 //
 // # Usage
 //
-//	GET    /v1/consumer   what the consumer is and how it is set up: [Consumer]
-//	GET    /v1/stats      how many letters wait, and what repeats have cost: [Stats]
-//	POST   /v1/records    {"keys":[…]}: a line with a record for each
-//	GET    /v1/records    ?scope= &state= &completed_after= &completed_before= &limit=: a line for each
-//	POST   /v1/letters    {"ids":[…]}: a line with a letter for each
-//	GET    /v1/letters    ?state= &limit=: a line for each
-//	POST   /v1/apply      {"ops":[…]}: a line with an answer for each
-//	GET    /v1/browse     ?topic= &since= &offset=PARTITION:OFFSET: lines of lanes and their messages
-//	POST   /v1/inspect    {"topics":[…]}: {"topics":[…]}
-//	POST   /v1/publish    {"messages":[…]}: {"errors":[…]}, null for what is stored
-//	GET    /v1/pause      {"pauses":[…]}
-//	POST   /v1/pause      {"scope":…,"why":…}: {"changed":…}; DELETE likewise lifts it
+// Package consumer lists the endpoints, with their parameters and roles. What
+// is asked in a body, and what is answered:
+//
+//	GET          /v1/consumer                    [Consumer]
+//	GET          /v1/stats                       [Stats]
+//	GET          /v1/records, /v1/letters        a line for each
+//	POST         /v1/records  [RecordsRequest]   a line for each key
+//	POST         /v1/letters  [LettersRequest]   a line for each id
+//	POST         /v1/apply    [ApplyRequest]     a line with an answer for each
+//	GET          /v1/browse                      lines of lanes and their messages
+//	POST         /v1/inspect  [InspectRequest]   [InspectResponse]
+//	POST         /v1/publish  [PublishRequest]   [PublishResponse]
+//	GET          /v1/pause                       [PausesResponse]
+//	POST, DELETE /v1/pause    [PauseRequest]     [PauseResponse]
 //
 // Every answer has the header Onceward-Api. Lines are [Line], one JSON object
 // each, and the last one says that they are complete, or why not: without it
