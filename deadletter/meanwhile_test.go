@@ -338,7 +338,7 @@ func (c *cutter) Browse(ctx context.Context, topic string, from brokers.From) it
 func TestAnApplicationGoesOnWhereItsReadingWasCut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		for i := range 20 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
 		}
@@ -362,7 +362,7 @@ func TestAnApplicationGoesOnWhereItsReadingWasCut(t *testing.T) {
 func TestAPlanIsRefusedWhereAnotherTopicHasTheName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		d.mendHandlerOnly(terminal)
+		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		f := d.plan(deadletter.Selection{})

@@ -50,6 +50,10 @@ func (m many) Browse(context.Context, string, brokers.From) iter.Seq2[*brokers.D
 	}
 }
 
+func (m many) Inspect(context.Context, []string) ([]brokers.TopicInfo, error) {
+	return []brokers.TopicInfo{{Topic: "orders.billing.dlq", Identity: "orders.billing.dlq@1"}}, nil
+}
+
 func (m many) Letters(_ context.Context, ids []string) ([]dedup.Letter, error) {
 	notes := make([]dedup.Letter, len(ids))
 	for i, id := range ids {
