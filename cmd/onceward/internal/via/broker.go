@@ -85,8 +85,11 @@ func (c *Client) Inspect(ctx context.Context, topics []string) ([]brokers.TopicI
 // [brokers.ErrUnauthorized] where the consumer does not do this for the caller,
 // and [brokers.ErrUnknownOutcome] where its answer did not come.
 func (c *Client) Publish(ctx context.Context, messages []brokers.Outgoing) []error {
-	if len(messages) == 0 {
+	switch {
+	case len(messages) == 0:
 		return nil
+	case len(messages) > adminapi.MaxMessages:
+		return c.publishInTwo(ctx, messages)
 	}
 	q := adminapi.PublishRequest{Messages: make([]adminapi.Outgoing, len(messages))}
 	for i := range messages {
@@ -98,9 +101,8 @@ func (c *Client) Publish(ctx context.Context, messages []brokers.Outgoing) []err
 		return each(messages, err)
 	case len(messages) == 1 && len(body) > adminapi.MaxBody:
 		return each(messages, fmt.Errorf("%w: it makes a request of %d bytes, at most %d", brokers.ErrTooLarge, len(body), adminapi.MaxBody))
-	case len(messages) > adminapi.MaxMessages || len(body) > adminapi.MaxBody:
-		middle := len(messages) / 2
-		return append(c.Publish(ctx, messages[:middle]), c.Publish(ctx, messages[middle:])...)
+	case len(body) > adminapi.MaxBody:
+		return c.publishInTwo(ctx, messages)
 	}
 	var answer adminapi.PublishResponse
 	err = c.call(ctx, request{method: http.MethodPost, path: "/publish", body: body}, &answer)
@@ -119,6 +121,11 @@ func (c *Client) Publish(ctx context.Context, messages []brokers.Outgoing) []err
 		errs[i] = fault.Err()
 	}
 	return errs
+}
+
+func (c *Client) publishInTwo(ctx context.Context, messages []brokers.Outgoing) []error {
+	middle := len(messages) / 2
+	return append(c.Publish(ctx, messages[:middle]), c.Publish(ctx, messages[middle:])...)
 }
 
 func each(messages []brokers.Outgoing, err error) []error {

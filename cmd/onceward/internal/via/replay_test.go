@@ -241,16 +241,16 @@ func TestManyAreAskedForInSeveralRequests(t *testing.T) {
 
 // Operations of one key belong into one commit.
 func TestARequestIsCutBetweenKeys(t *testing.T) {
-	var ops []dedup.Op
+	var ops []adminapi.Op
 	for i := range 999 {
 		for range 2 + i%3 {
-			ops = append(ops, dedup.Op{Key: keyOf(fmt.Sprint(i))})
+			ops = append(ops, adminapi.Op{Key: adminapi.OfKey(keyOf(fmt.Sprint(i)))})
 		}
 		if at := between(ops); len(ops) > 4 && ops[at-1].Key == ops[at].Key {
 			t.Fatalf("%d are cut at %d, within a key", len(ops), at)
 		}
 	}
-	same := make([]dedup.Op, 10)
+	same := make([]adminapi.Op, 10)
 	if at := between(same); at != 5 {
 		t.Errorf("ten of one key are cut at %d", at)
 	}

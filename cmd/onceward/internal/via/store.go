@@ -2,6 +2,7 @@ package via
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"net/http"
@@ -25,28 +26,26 @@ func (c *Client) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, err
 	if len(ops) == 0 {
 		return nil, nil
 	}
-	sent := adminapi.ApplyRequest{Ops: make([]adminapi.Op, len(ops))}
+	sent := make([]adminapi.Op, len(ops))
 	for i := range ops {
 		var err error
-		if sent.Ops[i], err = adminapi.OfOp(&ops[i]); err != nil {
-			return nil, err
+		if sent[i], err = adminapi.OfOp(&ops[i]); err != nil {
+			return nil, err // before any other is applied
 		}
 	}
-	body, err := adminapi.Encode(&sent)
-	if err != nil {
+	return c.apply(ctx, sent)
+}
+
+func (c *Client) apply(ctx context.Context, ops []adminapi.Op) ([]dedup.Answer, error) {
+	if len(ops) > adminapi.MaxOps {
+		return c.applyInTwo(ctx, ops)
+	}
+	body, err := adminapi.Encode(&adminapi.ApplyRequest{Ops: ops})
+	switch {
+	case err != nil:
 		return nil, fmt.Errorf("%w: %w", dedup.ErrInvalidOp, err)
-	}
-	if len(ops) > 1 && (len(ops) > adminapi.MaxOps || len(body) > adminapi.MaxBody) {
-		at := between(ops)
-		first, err := c.Apply(ctx, ops[:at])
-		if err != nil {
-			return nil, err
-		}
-		second, err := c.Apply(ctx, ops[at:])
-		if err != nil {
-			return nil, err
-		}
-		return append(first, second...), nil
+	case len(body) > adminapi.MaxBody && len(ops) > 1:
+		return c.applyInTwo(ctx, ops)
 	}
 	answers := make([]dedup.Answer, 0, len(ops))
 	for line, err := range c.lines(ctx, request{method: http.MethodPost, path: "/apply", body: body}) {
@@ -64,9 +63,25 @@ func (c *Client) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, err
 	return answers, nil
 }
 
+func (c *Client) applyInTwo(ctx context.Context, ops []adminapi.Op) ([]dedup.Answer, error) {
+	at := between(ops)
+	first, err := c.apply(ctx, ops[:at])
+	if err != nil {
+		return nil, err
+	}
+	second, err := c.apply(ctx, ops[at:])
+	if err != nil {
+		if of, ok := errors.AsType[*Error](err); ok {
+			of.Sent = true // the first ones have
+		}
+		return nil, err
+	}
+	return append(first, second...), nil
+}
+
 // between is a place to cut a slice in two, near its middle, that does not
 // separate operations of one key where it can.
-func between(ops []dedup.Op) int {
+func between(ops []adminapi.Op) int {
 	middle := len(ops) / 2
 	for d := range middle {
 		for _, at := range [...]int{middle - d, middle + d} {
