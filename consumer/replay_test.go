@@ -71,10 +71,7 @@ func TestTheLetterIsToldBeforeItsCopyIsAcknowledged(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1)
 		var h mendable
-		h.fails(consumer.Terminal(errors.New("refused")))
-		r.run(h.route())
-		r.send(orderJSON("o-1", 1))
-		pass(time.Minute)
+		r.die(&h, orderJSON("o-1", 1))
 		r.end()
 		s, first := r.resender("job-1"), r.letter(1)
 		h.fails(nil)
@@ -127,10 +124,7 @@ func TestACrashBeforeTheAnswerIsHarmless(t *testing.T) {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, 1)
 			var h mendable
-			h.fails(consumer.Terminal(errors.New("refused")))
-			r.run(h.route())
-			r.send(orderJSON("o-1", 1))
-			pass(time.Minute)
+			r.die(&h, orderJSON("o-1", 1))
 			r.end()
 			s, first := r.resender("job-1"), r.letter(1)
 			h.fails(c.fails)
@@ -172,10 +166,7 @@ func TestADuplicateOfTheOriginalAnswersTheLetterThatTheRecordWaitsFor(t *testing
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1)
 		var h mendable
-		h.fails(consumer.Terminal(errors.New("refused")))
-		r.run(h.route())
-		r.send(orderJSON("o-1", 1))
-		pass(time.Minute)
+		r.die(&h, orderJSON("o-1", 1))
 		s, first := r.resender("job-1"), r.letter(1)
 		h.fails(nil)
 		copied := s.take(first)
@@ -203,10 +194,7 @@ func TestARepeatThatFindsTheRecordFinishedAnswersItsLetter(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1)
 		var h mendable
-		h.fails(consumer.Terminal(errors.New("refused")))
-		r.run(h.route())
-		r.send(orderJSON("o-1", 1))
-		pass(time.Minute)
+		r.die(&h, orderJSON("o-1", 1))
 		r.end()
 		s, first := r.resender("job-1"), r.letter(1)
 		h.fails(nil)
@@ -236,10 +224,7 @@ func TestATokenThatTheStoreDoesNotHoldDecidesNothing(t *testing.T) {
 		var log logged
 		r.cfg.Logger = slog.New(slog.NewTextHandler(&log, nil))
 		var h mendable
-		h.fails(consumer.Terminal(errors.New("refused")))
-		r.run(h.route())
-		r.send("{garbage", orderJSON("o-1", 1))
-		pass(time.Minute)
+		r.die(&h, "{garbage", orderJSON("o-1", 1))
 		letters := r.broker.Letters("billing", topic)
 		s := r.resender("job-1")
 		h.fails(nil)
@@ -288,10 +273,7 @@ func TestAnAnsweredTokenIsOfNoUse(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1)
 		var h mendable
-		h.fails(consumer.Terminal(errors.New("refused")))
-		r.run(h.route())
-		r.send(orderJSON("o-1", 1))
-		pass(time.Minute)
+		r.die(&h, orderJSON("o-1", 1))
 		s, first := r.resender("job-1"), r.letter(1)
 		h.fails(nil)
 		copied := s.take(first)
@@ -426,10 +408,7 @@ func TestAFileKnowsAfterARestartWhichLetterACopyAnswers(t *testing.T) {
 		r := newRig(t, 1)
 		r.store.Store = open()
 		var h mendable
-		h.fails(consumer.Terminal(errors.New("refused")))
-		r.run(h.route())
-		r.send(orderJSON("o-1", 1), "{garbage")
-		pass(time.Minute)
+		r.die(&h, orderJSON("o-1", 1), "{garbage")
 		s := r.resender("job-1")
 		letters := r.broker.Letters("billing", topic)
 		if len(letters) != 2 {

@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"sync"
@@ -152,6 +153,15 @@ func (m *mendable) route() consumer.Route {
 	})
 	route.Retry = consumer.Retry{MaxFailures: 2, Initial: time.Second}
 	return route
+}
+
+// die lets messages die of a handler that refuses them. The consumer goes on.
+func (r *rig) die(h *mendable, payloads ...string) {
+	r.t.Helper()
+	h.fails(consumer.Terminal(errors.New("refused")))
+	r.run(h.route())
+	r.send(payloads...)
+	pass(time.Minute)
 }
 
 // stopsAt is a store that does nothing more once it is asked for an operation.

@@ -194,10 +194,7 @@ func TestALetterWithAKeyWhoseCopyCannotBeReadStaysItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 1)
 		var h mendable
-		h.fails(consumer.Terminal(errors.New("refused")))
-		r.run(h.route())
-		r.send(orderJSON("o-1", 1))
-		pass(time.Minute)
+		r.die(&h, orderJSON("o-1", 1))
 		r.end()
 		s, first := r.resender("job-1"), r.letter(1)
 		broken := h.route()
