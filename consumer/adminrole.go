@@ -20,8 +20,9 @@ const (
 	// run, and pauses.
 	AdminReplay
 	// AdminApprove decides what a guard is there for: it discards letters, frees
-	// those that are held or another job's, decides what is in doubt, unlocks,
-	// deletes and imports records.
+	// those that are held or another job's, runs again what is in doubt, what is
+	// held and what has other content under its key, decides about effects, and
+	// unlocks, deletes, imports and reconciles records.
 	AdminApprove
 )
 

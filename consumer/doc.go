@@ -172,16 +172,13 @@
 //	GET         /v1/pause      view     what is paused
 //	POST DELETE /v1/pause      replay   {"scope":…,"why":…}; without a scope the whole consumer
 //	POST        /v1/publish    replay   {"messages":[…]}, to its retry destinations and what it reads
-//	POST        /v1/apply      replay   {"ops":[…]}; some take approve, see below
+//	POST        /v1/apply      replay   {"ops":[…]}; some take approve
 //
 // The last line of a stream is {"end":true,"count":N}, or {"error":…} where it is
 // not complete; a stream without either was cut. What is refused is {"error":
 // {"code":…,"message":…}}, with the role that is needed where one is missing.
 //
-// The role approve is needed to discard a letter, to free one that is held or
-// somebody else's, to run again what is in doubt, what is held or what has other
-// content under its key, to decide about effects, and to unlock, delete, import
-// or reconcile a record. Below the role replay no tokens are shown.
+// [AdminRole] says what each role allows.
 //
 // # Concurrency
 //
