@@ -36,8 +36,12 @@ type AdminConfig struct {
 // It does what an operator may do and nothing else: operations are those of
 // replays and operators on this consumer's keys, topics are those that the
 // consumer reads and its dead-letter and retry destinations, and it publishes to
-// all of them but the dead letters. Every change is logged, with who. Bodies,
-// operations of a request, streams at once and their duration are bounded.
+// all of them but the dead letters. Every change is logged, with who.
+//
+// A body is at most 16 MiB and has to come within a minute; a request has at most
+// 1,000 operations, messages, keys or topics. Eight streams and eight other
+// requests are served at once, and what has no turn within 10 s is refused; a
+// call of store or broker may take a minute, a stream an hour.
 //
 // It may be used before, while and after the consumer runs; changes are refused
 // as long as a local store has not been compared with what the broker remembers
