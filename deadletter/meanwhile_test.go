@@ -377,3 +377,28 @@ func TestAPlanIsRefusedWhereAnotherTopicHasTheName(t *testing.T) {
 		}
 	})
 }
+
+// The consumer has failed an operation and cannot publish its letter so far; the
+// same message lies in a topic of others.
+func TestANoteForALetterOfOthersLeavesAnOwedLetterOwed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		dead := d.q.Topic
+		d.broker.FailPublish(dead, errors.New("no connection"))
+		d.produce(`{"order_id":"a"}`)
+		d.foreign(keyed("a"), `{"order_id":"a"}`)
+		if !d.record("a").Owed {
+			t.Fatal("nothing is owed")
+		}
+		e := d.letters(deadletter.Filter{})[0]
+		if err := d.q.Note(t.Context(), &e); !errors.Is(err, deadletter.ErrRefused) {
+			t.Errorf("noted: %v", err)
+		}
+		d.broker.FailPublish(dead, nil)
+		d.digest()
+		if n := len(d.broker.Messages(dead)); n != 1 {
+			t.Errorf("%d letters were written", n)
+		}
+	})
+}

@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/onceward/onceward/dedup"
 )
@@ -10,7 +11,8 @@ import (
 // others have written, one that is forgotten, or a message that is no letter.
 // The note is open then, and in e. A note that is there stays as it is.
 //
-// Errors: those of the store.
+// Errors: [ErrRefused] where the consumer itself is to note a letter of the key,
+// which is not confirmed so far; those of the store.
 func (q *Queue) Note(ctx context.Context, e *Entry) error {
 	if e.Note.State != dedup.LetterNone {
 		return nil
@@ -18,6 +20,10 @@ func (q *Queue) Note(ctx context.Context, e *Entry) error {
 	r, err := q.Record(ctx, e)
 	if err != nil {
 		return err
+	}
+	if r.Owed {
+		// A note would say that the letter is there, which may be another one's.
+		return fmt.Errorf("%w: the letter of %v is not noted yet: the next delivery does it", ErrRefused, r.Key)
 	}
 	w := &work{it: &item{ID: e.Letter.ID}, e: *e, r: r}
 	if err := q.noteAll(ctx, []*work{w}); err != nil {
