@@ -77,7 +77,7 @@ type killStore struct {
 }
 
 func (s *killStore) Apply(ctx context.Context, ops []dedup.Op) (answers []dedup.Answer, err error) {
-	names := map[dedup.Kind]string{dedup.Claim: "claim", dedup.End: "complete", dedup.NoteLetter: "note"}
+	names := map[dedup.Kind]string{dedup.Claim: "claim", dedup.End: "complete", dedup.NoteLetter: "note", dedup.MoveLetter: "answer"}
 	has := map[string]bool{}
 	for i := range ops {
 		has[names[ops[i].Kind]] = true
@@ -177,6 +177,10 @@ func work(ctx context.Context, c childConfig, j job) error {
 	case "later":
 		if op.Failures == 0 {
 			return consumer.RetryAfter(errors.New("not now"), 100*time.Millisecond)
+		}
+	case "mend":
+		if op.Run == 1 {
+			return consumer.Terminal(errors.New("not mended yet"))
 		}
 	case "refuse":
 		return consumer.Terminal(errors.New("refused"))

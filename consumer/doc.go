@@ -96,7 +96,7 @@
 //	complete, before the letter    the repeat tells it, and does not run
 //	of a copy is told
 //
-// Tests kill a process at each of these places (crash_test.go).
+// Tests kill a process at each of these places (crash_test.go, replay_crash_test.go).
 //
 // Deduplication does not order, and a handler that ignores its context can
 // overlap its successor. An effect outside of the store can happen twice when

@@ -35,7 +35,7 @@ import (
 //	complete, before the letter  a duplicate, or the owed letter: either tells the letter of
 //	of a copy is told            which it is a copy before it is acknowledged
 //
-// crash_test.go kills a process at each of these places.
+// crash_test.go and replay_crash_test.go kill a process at each of these places.
 
 // round is one turn of the loop.
 func (p *pipeline) round() {
