@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/onceward/onceward/cmd/onceward/internal/via"
 	"github.com/onceward/onceward/dedup"
 )
 
@@ -87,13 +86,13 @@ func (s *session) scan(ctx context.Context, scope string, states []string) iter.
 	if s.via == nil {
 		return s.queue.Store.Scan(ctx, s.queue.Consumer)
 	}
-	f := via.Filter{Scope: scope}
+	var wanted []dedup.State
 	for _, r := range recordStates {
 		if slices.Contains(states, r.String()) {
-			f.States = append(f.States, r)
+			wanted = append(wanted, r)
 		}
 	}
-	return s.via.Records(ctx, f)
+	return s.via.Records(ctx, scope, wanted...)
 }
 
 // one is the record of a key, for a change of it.

@@ -74,7 +74,7 @@ func FuzzNoAnswerBreaksTheClient(f *testing.F) {
 		}
 		_, err = c.Inspect(t.Context(), []string{topic})
 		said(err)
-		_, err = c.Pauses(t.Context())
+		_, err = c.Pause(t.Context(), "", "")
 		said(err)
 	})
 }

@@ -120,9 +120,6 @@ func (c *Client) Close() {
 	}
 }
 
-// Address of the consumer, as it was given.
-func (c *Client) Address() string { return c.base }
-
 // Consumer asks what the consumer is and how it fares.
 //
 // Errors: see [Error].
@@ -138,15 +135,6 @@ func (c *Client) Consumer(ctx context.Context) (adminapi.Consumer, error) {
 	defer c.mu.Unlock()
 	c.consumer = now
 	return now, nil
-}
-
-// Stats asks how many letters wait and what repeats have cost.
-//
-// Errors: see [Error]; what the store says.
-func (c *Client) Stats(ctx context.Context) (adminapi.Stats, error) {
-	var now adminapi.Stats
-	err := c.call(ctx, request{method: http.MethodGet, path: "/stats", again: true}, &now)
-	return now, err
 }
 
 func (c *Client) last() adminapi.Consumer {

@@ -4,24 +4,8 @@ import (
 	"context"
 	"net/http"
 
-	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/internal/adminapi"
 )
-
-// Pauses reads what of the consumer is paused.
-//
-// Errors: an [*Error]; what the store says.
-func (c *Client) Pauses(ctx context.Context) ([]dedup.Pause, error) {
-	var answer adminapi.PausesResponse
-	if err := c.call(ctx, request{method: http.MethodGet, path: "/pause", again: true}, &answer); err != nil {
-		return nil, err
-	}
-	pauses := make([]dedup.Pause, len(answer.Pauses))
-	for i, p := range answer.Pauses {
-		pauses[i] = p.Dedup(c.Name())
-	}
-	return pauses, nil
-}
 
 // Pause pauses the consumer, or one scope of it; see [dedup.SetPause]. It is
 // false where that is paused already.

@@ -228,14 +228,14 @@ func TestManyAreAskedForInSeveralRequests(t *testing.T) {
 		t.Errorf("%d messages are shown, want %d", count, n)
 	}
 	count = 0
-	for _, err := range c.Noted(t.Context(), Filter{Letters: []dedup.LetterState{dedup.LetterOpen}, Limit: 100}) {
+	for _, err := range c.ScanLetters(t.Context(), "billing") {
 		if err != nil {
 			t.Fatal(err)
 		}
 		count++
 	}
-	if count != 100 {
-		t.Errorf("%d letters of 100", count)
+	if count != n {
+		t.Errorf("%d letters, want %d", count, n)
 	}
 }
 
@@ -281,19 +281,15 @@ func TestAPauseOverHTTPIsOneInTheStore(t *testing.T) {
 	if changed, err := c.Pause(t.Context(), "", "release"); err != nil || !changed {
 		t.Fatalf("%v, %v", changed, err)
 	}
-	stored, err := dedup.Pauses(t.Context(), o.store, "billing", []string{"order.create"})
-	if err != nil {
-		t.Fatal(err)
+	stored := func() []dedup.Pause {
+		pauses, err := dedup.Pauses(t.Context(), o.store, "billing", []string{"order.create"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pauses
 	}
-	got, err := c.Pauses(t.Context())
-	if err != nil || len(got) != 2 || got[0].Who != "local:ann" || got[1].Why != "release" {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	for i := range stored {
-		stored[i].Since, got[i].Since = stored[i].Since.UTC().Round(0), got[i].Since.Round(0)
-	}
-	if !reflect.DeepEqual(got, stored) {
-		t.Errorf("%+v, want %+v", got, stored)
+	if got := stored(); len(got) != 2 || got[0].Who != "local:ann" || got[1].Scope != "order.create" || got[1].Why != "release" {
+		t.Errorf("%+v", got)
 	}
 	if changed, err := c.Resume(t.Context(), "order.create", ""); err != nil || !changed {
 		t.Errorf("%v, %v", changed, err)
@@ -301,7 +297,7 @@ func TestAPauseOverHTTPIsOneInTheStore(t *testing.T) {
 	if changed, err := c.Resume(t.Context(), "", ""); err != nil || !changed {
 		t.Errorf("%v, %v", changed, err)
 	}
-	if got, err := c.Pauses(t.Context()); err != nil || len(got) != 0 {
-		t.Errorf("%+v, %v", got, err)
+	if got := stored(); len(got) != 0 {
+		t.Errorf("%+v", got)
 	}
 }

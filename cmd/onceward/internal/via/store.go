@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
-	"time"
 
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/internal/adminapi"
@@ -158,48 +156,21 @@ func (c *Client) post(ctx context.Context, path string, body any) iter.Seq2[*adm
 	return c.lines(ctx, request{method: http.MethodPost, path: path, body: b, again: true})
 }
 
-// Filter says which records or letters are wanted; the zero value is all. The
+// Records goes through the records of a scope, or of all where it is empty, in
+// one of the states, or in any where there is none; see [dedup.Store.Scan]. The
 // consumer reads all of them, and sends those.
-type Filter struct {
-	Scope                           string              // of records
-	States                          []dedup.State       // of records
-	Letters                         []dedup.LetterState // of letters
-	CompletedAfter, CompletedBefore time.Time           // of records; after is included, before is not
-	Limit                           int                 // 0: no limit
-}
-
-func (f Filter) query() url.Values {
-	q := url.Values{}
-	set := func(name, value string) {
-		if value != "" {
-			q.Add(name, value)
-		}
-	}
-	set("scope", f.Scope)
-	for _, s := range f.States {
-		set("state", s.String())
-	}
-	for _, s := range f.Letters {
-		set("state", s.String())
-	}
-	if !f.CompletedAfter.IsZero() {
-		set("completed_after", f.CompletedAfter.UTC().Format(time.RFC3339Nano))
-	}
-	if !f.CompletedBefore.IsZero() {
-		set("completed_before", f.CompletedBefore.UTC().Format(time.RFC3339Nano))
-	}
-	if f.Limit > 0 {
-		set("limit", strconv.Itoa(f.Limit))
-	}
-	return q
-}
-
-// Records goes through the records that f names; see [dedup.Store.Scan].
 //
 // Errors, yielded once, last: an [*Error]; what the store says.
-func (c *Client) Records(ctx context.Context, f Filter) iter.Seq2[dedup.Record, error] {
+func (c *Client) Records(ctx context.Context, scope string, states ...dedup.State) iter.Seq2[dedup.Record, error] {
+	q := url.Values{}
+	if scope != "" {
+		q.Set("scope", scope)
+	}
+	for _, s := range states {
+		q.Add("state", s.String())
+	}
 	return func(yield func(dedup.Record, error) bool) {
-		for line, err := range c.lines(ctx, request{method: http.MethodGet, path: "/records", query: f.query(), again: true}) {
+		for line, err := range c.lines(ctx, request{method: http.MethodGet, path: "/records", query: q, again: true}) {
 			switch {
 			case err != nil:
 				yield(dedup.Record{}, err)
@@ -214,13 +185,21 @@ func (c *Client) Records(ctx context.Context, f Filter) iter.Seq2[dedup.Record, 
 	}
 }
 
-// Noted goes through the notes of letters that f names; see
-// [dedup.Store.ScanLetters].
-//
-// Errors, yielded once, last: an [*Error]; what the store says.
-func (c *Client) Noted(ctx context.Context, f Filter) iter.Seq2[dedup.Letter, error] {
+// Scan is [dedup.Store.Scan] of the consumer; another one has no records here.
+func (c *Client) Scan(ctx context.Context, consumer string) iter.Seq2[dedup.Record, error] {
+	if err := c.others(consumer); err != nil {
+		return func(yield func(dedup.Record, error) bool) { yield(dedup.Record{}, err) }
+	}
+	return c.Records(ctx, "")
+}
+
+// ScanLetters is [dedup.Store.ScanLetters] of the consumer.
+func (c *Client) ScanLetters(ctx context.Context, consumer string) iter.Seq2[dedup.Letter, error] {
+	if err := c.others(consumer); err != nil {
+		return func(yield func(dedup.Letter, error) bool) { yield(dedup.Letter{}, err) }
+	}
 	return func(yield func(dedup.Letter, error) bool) {
-		for line, err := range c.lines(ctx, request{method: http.MethodGet, path: "/letters", query: f.query(), again: true}) {
+		for line, err := range c.lines(ctx, request{method: http.MethodGet, path: "/letters", again: true}) {
 			switch {
 			case err != nil:
 				yield(dedup.Letter{}, err)
@@ -233,22 +212,6 @@ func (c *Client) Noted(ctx context.Context, f Filter) iter.Seq2[dedup.Letter, er
 			}
 		}
 	}
-}
-
-// Scan is [dedup.Store.Scan] of the consumer; another one has no records here.
-func (c *Client) Scan(ctx context.Context, consumer string) iter.Seq2[dedup.Record, error] {
-	if err := c.others(consumer); err != nil {
-		return func(yield func(dedup.Record, error) bool) { yield(dedup.Record{}, err) }
-	}
-	return c.Records(ctx, Filter{})
-}
-
-// ScanLetters is [dedup.Store.ScanLetters] of the consumer.
-func (c *Client) ScanLetters(ctx context.Context, consumer string) iter.Seq2[dedup.Letter, error] {
-	if err := c.others(consumer); err != nil {
-		return func(yield func(dedup.Letter, error) bool) { yield(dedup.Letter{}, err) }
-	}
-	return c.Noted(ctx, Filter{})
 }
 
 func (c *Client) others(consumer string) error {
