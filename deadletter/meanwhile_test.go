@@ -402,3 +402,28 @@ func TestANoteForALetterOfOthersLeavesAnOwedLetterOwed(t *testing.T) {
 		}
 	})
 }
+
+// As TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired, where nobody
+// says how short the window is.
+func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.window = 24 * time.Hour
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		time.Sleep(3 * 24 * time.Hour)
+		d.produce(`{"order_id":"b"}`)
+		d.digest()
+		if got := d.record("a"); got.State != dedup.Absent {
+			t.Fatalf("not swept: %+v", got)
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}

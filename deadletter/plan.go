@@ -93,9 +93,10 @@ const (
 // later: [Queue.Apply] does what the plan says or, where something has changed
 // since, nothing.
 //
-// It goes once through the topic and, where letters are to be sent, once
-// through the store's records; what it keeps in memory is about 100 bytes a
-// letter. The lines are put together in a temporary file first.
+// It goes once through the topic and, where letters are to be sent or the
+// queue's Window is not known, once or twice through the store's records; what it
+// keeps in memory is about 100 bytes a letter. The lines are put together in a
+// temporary file first.
 //
 // Errors: those of [Queue.Letters]; of w and of the temporary file; a fault of
 // sel.
@@ -107,12 +108,17 @@ func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, err
 	if p.Identity, err = q.identity(ctx); err != nil {
 		return Plan{}, err
 	}
+	window, err := q.shortest(ctx)
+	if err != nil {
+		return Plan{}, err
+	}
+	p.WindowSeconds = int64(window / time.Second)
 	d, err := newDraft()
 	if err != nil {
 		return Plan{}, err
 	}
 	defer d.remove()
-	terms := Terms{Now: p.Created, Window: q.window(), AcceptExpired: sel.AcceptExpired != ""}
+	terms := Terms{Now: p.Created, Window: window, AcceptExpired: sel.AcceptExpired != ""}
 	keys := sending{since: map[[16]byte]int64{}, scopes: map[string]struct{}{}}
 	for entries, err := range q.chunks(ctx, sel.Filter) {
 		if err != nil {
@@ -163,6 +169,24 @@ func (q *Queue) head(sel *Selection) (Plan, error) {
 		Created: now, Expires: now.Add(expires), AcceptExpired: sel.AcceptExpired, Reading: sel.Reading, WindowSeconds: int64(q.window() / time.Second),
 		Counts: map[Action]int{},
 	}, nil
+}
+
+// shortest is the queue's window or, where nobody has said it, the shortest one
+// by which the consumer has made its records.
+func (q *Queue) shortest(ctx context.Context) (time.Duration, error) {
+	window := q.window()
+	if q.Window > 0 {
+		return window, nil
+	}
+	for r, err := range q.Store.Scan(ctx, q.Consumer) {
+		if err != nil {
+			return 0, err
+		}
+		if r.Window > 0 {
+			window = min(window, r.Window)
+		}
+	}
+	return window, nil
 }
 
 // identity is that of the queue's topic, empty where rights do not allow to see it.

@@ -26,7 +26,8 @@ type Queue struct {
 	// Window is how long the consumer's store remembers what is finished; the
 	// shortest one of its routes. A letter without a record is not sent when it
 	// is older, since its operation may have been done meanwhile and forgotten.
-	// Default [dedup.DefaultWindow], as the consumer's own.
+	// Default [dedup.DefaultWindow], as the consumer's own; a plan takes a shorter
+	// one that it finds in the consumer's records.
 	Window time.Duration
 	// Read makes a letter of a message of the topic; default [Decode]. See
 	// [Foreign] for letters that others have written.

@@ -31,6 +31,7 @@ type desk struct {
 	broker *membroker.Broker
 	store  dedup.Store
 	q      *deadletter.Queue
+	window time.Duration // of the consumer; 0: its default
 
 	mu      sync.Mutex
 	effects map[string]int // by order
@@ -113,8 +114,9 @@ func (d *desk) consume() (stop func()) {
 		ID: consumer.Extract{Rule: "order_id", From: func(m *consumer.Delivery) (string, error) {
 			return m.Decoded.(*order).ID, nil
 		}},
-		Retry: consumer.Retry{MaxFailures: 3},
-		Run:   d.handle,
+		Retry:  consumer.Retry{MaxFailures: 3},
+		Window: d.window,
+		Run:    d.handle,
 	})
 	if err != nil {
 		d.t.Fatal(err)

@@ -39,7 +39,7 @@ Exit status 4 where something is wrong that loses or stops messages.`,
 
 // setup gathers what the doctor looks at.
 func (s *session) setup(ctx context.Context) (doctor.Setup, error) {
-	in := doctor.Setup{Consumer: s.queue.Consumer, Window: s.queue.Window}
+	in := doctor.Setup{Consumer: s.queue.Consumer, Window: s.window()}
 	if !s.blind {
 		info := s.queue.Store.Info()
 		in.Store = &info

@@ -93,7 +93,7 @@ const importBatch = 500 // a commit is paid once for all of them
 func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter.Seq2[doneBefore, error]) error {
 	window := in.window
 	if window == 0 {
-		window = s.queue.Window
+		window = s.window()
 	}
 	var out imported
 	var batch []dedup.Op

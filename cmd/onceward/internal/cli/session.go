@@ -49,7 +49,7 @@ func (f *connection) flags(c *cobra.Command, letters bool) {
 	if !letters {
 		return
 	}
-	s.DurationVar(&f.window, "window", 0, "`time` that the consumer's store remembers what is finished (default: what the consumer says, or 336h)")
+	s.DurationVar(&f.window, "window", 0, "`time` that the consumer's store remembers what is finished (default: what the consumer or its records say, or 336h)")
 	s.StringVar(&f.envelope, "envelope", "", "`form` of the letters: auto, onceward, spring, watermill, connect, streams or bare\n(default: onceward where the name of the topic is, else auto)")
 	complete(c, "envelope", words(deadletter.Envelopes())...)
 	s.StringVar(&f.idFrom, "id-from", "", "`rule` that finds the business id in letters of others: field:PATH, header:NAME or broker-key")
@@ -276,6 +276,9 @@ func (s *session) lettersOf(f *connection) error {
 	return usage("--source must be one of the consumer's topics: %s", strings.Join(names, ", "))
 }
 
+// window is how long the consumer remembers, as far as is known.
+func (s *session) window() time.Duration { return cmp.Or(s.queue.Window, dedup.DefaultWindow) }
+
 // whose finds out which consumer it is about, and how its letters are read.
 func (a *app) whose(ctx context.Context, s *session, f *connection, at *address.Address, n needs) error {
 	q := &s.queue
@@ -295,7 +298,7 @@ func (a *app) whose(ctx context.Context, s *session, f *connection, at *address.
 	case at != nil:
 		q.Consumer = at.Consumer
 	}
-	if q.Window = cmp.Or(f.window, q.Window, dedup.DefaultWindow); q.Window < 0 {
+	if q.Window = cmp.Or(f.window, q.Window); q.Window < 0 {
 		return usage("--window must not be negative")
 	}
 	if at != nil && s.source == "" {

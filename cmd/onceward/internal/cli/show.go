@@ -77,7 +77,7 @@ func (s *session) look(ctx context.Context, id string) (*letterSeen, error) {
 		return nil, err
 	}
 	l.Record = recordShown(&l.record)
-	d := deadletter.Decide(&e, &l.record, deadletter.Terms{Now: time.Now(), Window: s.queue.Window})
+	d := deadletter.Decide(&e, &l.record, deadletter.Terms{Now: time.Now(), Window: s.window()})
 	l.Decision = &d
 	looking, cancel := context.WithTimeout(ctx, laterWait)
 	defer cancel()
