@@ -182,7 +182,7 @@ func (q *Queue) shortest(ctx context.Context) (time.Duration, error) {
 		if err != nil {
 			return 0, err
 		}
-		if r.Window > 0 {
+		if r.Window > 0 && r.Source != (dedup.Position{}) { // what was imported has what was left of its time
 			window = min(window, r.Window)
 		}
 	}
