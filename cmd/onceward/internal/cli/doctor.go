@@ -54,6 +54,9 @@ func (s *session) setup(ctx context.Context) (doctor.Setup, error) {
 		for _, d := range s.info.Status.Degraded {
 			in.Degraded = append(in.Degraded, string(d.What)+": "+string(d.Error))
 		}
+		for _, p := range s.info.Status.Paused {
+			in.Paused = append(in.Paused, p.Dedup(in.Consumer))
+		}
 		for _, r := range s.info.Routes {
 			in.Routes = append(in.Routes, doctor.Route{
 				Scope: string(r.Scope), Window: time.Duration(r.Window), Archive: r.Archive,

@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"context"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -101,6 +102,10 @@ func TestAPauseHoldsUntilItIsLifted(t *testing.T) {
 	golden(t, "pause.json", call(t, "pause", "--reason", "bank is down", "--yes", "--json", via).want(t, cli.Done).stdout)
 	call(t, "pause", "--reason", "bank is down", "--yes", via).want(t, cli.Done).says(t, "as before")
 	call(t, "pause", "--scope", "order.cancel", "--reason", "x", "--yes", via).want(t, cli.Done)
+	r.until("the doctor sees it", func(context.Context) bool {
+		seen := call(t, "doctor", via).stdout
+		return strings.Contains(seen, "the consumer is paused") && strings.Contains(seen, "bank is down") && strings.Contains(seen, `scope "order.cancel" is paused`)
+	})
 	golden(t, "resume.json", call(t, "resume", "--json", via).want(t, cli.Done).stdout)
 	call(t, "resume", via).want(t, cli.Done).says(t, "as before")
 	r.stop()

@@ -45,6 +45,7 @@ type Setup struct {
 	Hung       int
 	Held       int // letters
 	Degraded   []string
+	Paused     []dedup.Pause
 }
 
 // Route is a route's policy.
@@ -263,6 +264,13 @@ func (x *examination) store(s *Setup) {
 func (x *examination) status(s *Setup) {
 	for _, d := range s.Degraded {
 		x.add(Warning, "degraded: "+d, "see the consumer's log", "mend the cause; it goes on by itself")
+	}
+	for _, p := range s.Paused {
+		what, mend := "the consumer is paused", "onceward resume"
+		if p.Scope != "" {
+			what, mend = fmt.Sprintf("scope %q is paused", p.Scope), fmt.Sprintf("onceward resume --scope %q", p.Scope)
+		}
+		x.add(Note, fmt.Sprintf("%s since %s, by %s: %s", what, p.Since.UTC().Format(time.RFC3339), p.Who, p.Why), "nothing new starts there", mend)
 	}
 	if s.Hung > 0 {
 		x.add(Warning, fmt.Sprintf("%d handlers have outlived twice their timeout", s.Hung), "their workers do nothing else", "find out what they wait for; a restart frees them")

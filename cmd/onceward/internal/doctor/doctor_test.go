@@ -75,6 +75,8 @@ func TestEachFaultIsFoundWithWhatMendsIt(t *testing.T) {
 		"nearly full":        {func(s *Setup) { s.Store.Full = 0.9 }, Warning, "90 % full", "MaxIndexBytes"},
 		"degraded":           {func(s *Setup) { s.Degraded = []string{"breaker: open"} }, Warning, "breaker: open", "cause"},
 		"hung":               {func(s *Setup) { s.Hung = 2 }, Warning, "2 handlers", "restart"},
+		"paused":             {func(s *Setup) { s.Paused = []dedup.Pause{{Who: "ann", Why: "release"}} }, Note, "by ann: release", "onceward resume"},
+		"paused scope":       {func(s *Setup) { s.Paused = []dedup.Pause{{Scope: "order.create"}} }, Note, `scope "order.create" is paused`, `--scope "order.create"`},
 		"held":               {func(s *Setup) { s.Held = 3 }, Note, "3 letters are held", "--state held"},
 	} {
 		t.Run(name, func(t *testing.T) {
