@@ -40,7 +40,7 @@ type Did string
 
 // What can be done about a letter.
 const (
-	DidSend    Did = "sent"     // a copy is confirmed, now or when the plan was applied before
+	DidSend    Did = "sent"     // a copy is confirmed, now or before; or the run that was opened for it has ended
 	DidResolve Did = "resolved" // nothing was left to be done
 	DidRefuse  Did = "refused"  // a person must look first
 	DidSkip    Did = "skipped"  // as the plan says, or since it has expired
@@ -390,11 +390,16 @@ func (a *application) nextRerun(w *work) (step, string) {
 	return doSend, ""
 }
 
-// resolve notes that nothing is left to be done about a letter.
+// resolve notes that nothing is left to be done about a letter. One that this
+// job has taken counts as sent: its copy, or a repeat of the original, has ended
+// the run that the job opened.
 func (a *application) resolve(ctx context.Context, w *work, why string) error {
-	n := &w.e.Note
+	n, ended := &w.e.Note, DidResolve
+	if w.it.Decision.Action.sends() {
+		ended = DidSend
+	}
 	if n.State == dedup.LetterResolved || n.State == dedup.LetterNone || a.c.DryRun {
-		a.did(w.it, DidResolve, why) // a letter without a note has none to end
+		a.did(w.it, ended, why) // a letter without a note has none to end
 		return nil
 	}
 	l := dedup.Letter{ID: n.ID, Job: n.Job, Who: a.f.Who, Why: why}
@@ -405,8 +410,8 @@ func (a *application) resolve(ctx context.Context, w *work, why string) error {
 	switch {
 	case err != nil:
 		return err
-	case done:
-		a.did(w.it, DidResolve, why)
+	case done || ended == DidSend: // else its consumer was faster
+		a.did(w.it, ended, why)
 	default:
 		a.did(w.it, DidChange, "letter has moved on meanwhile")
 	}
