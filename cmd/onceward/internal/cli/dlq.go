@@ -15,19 +15,6 @@ func (a *app) dlq() *cobra.Command {
 		group("replay", "Send letters back: plan, apply, status", a.plan(), a.apply(), a.status()))
 }
 
-// with opens a session, and closes it when f has returned.
-func (a *app) with(ctx context.Context, f *connection, n needs, do func(context.Context, *session) error) error {
-	s, err := a.open(ctx, f, n)
-	if err != nil {
-		return err
-	}
-	if err := do(ctx, s); err != nil {
-		_ = s.close() // the first error is the one to tell
-		return err
-	}
-	return s.close()
-}
-
 // list is letters, one a line.
 func (a *app) list() *cobra.Command {
 	var f connection

@@ -5,57 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/user"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/spf13/cobra"
-
-	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/cmd/onceward/internal/address"
 	"github.com/onceward/onceward/cmd/onceward/internal/via"
-	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
-	"github.com/onceward/onceward/dedup/memstore"
 	"github.com/onceward/onceward/internal/adminapi"
 )
-
-// connection is what the flags say of where to look.
-type connection struct {
-	from, store, via, tokenFile string
-	consumer, source            string
-	window                      time.Duration
-	create                      bool
-	who                         string
-	envelope, idFrom, scope     string
-}
-
-// flags adds those of every command that looks somewhere; letters, those of
-// commands about dead letters.
-func (f *connection) flags(c *cobra.Command, letters bool) {
-	s := c.Flags()
-	s.StringVar(&f.store, "store", "", "the consumer's `STORE`: bolt:FILE (default $ONCEWARD_STORE)")
-	s.StringVar(&f.via, "via", "", "`URL` at which a running consumer serves consumer.Admin; it has letters and records (default $ONCEWARD_VIA)")
-	s.StringVar(&f.tokenFile, "token-file", "", "`file` with the token for --via (default: the token in $ONCEWARD_TOKEN)")
-	s.StringVar(&f.consumer, "consumer", "", "`name` of the consumer (default: what the names of topic or letters say)")
-	s.StringVar(&f.who, "who", "", "`name` kept with every change; with a token it is the token's (default: you)")
-	s.StringVar(&f.from, "from", "", "dead-letter topic, `ADDRESS` (default $ONCEWARD_FROM):\n"+address.Usage)
-	s.StringVar(&f.source, "source", "", "`topic` or stream that the consumer reads (default: what the name of the dead-letter topic says)")
-	if !letters {
-		return
-	}
-	s.DurationVar(&f.window, "window", 0, "`time` that the consumer's store remembers what is finished (default: what the consumer or its records say, or 336h)")
-	s.StringVar(&f.envelope, "envelope", "", "`form` of the letters: auto, onceward, spring, watermill, connect, streams or bare\n(default: onceward where the name of the topic is, else auto)")
-	complete(c, "envelope", words(deadletter.Envelopes())...)
-	s.StringVar(&f.idFrom, "id-from", "", "`rule` that finds the business id in letters of others: field:PATH, header:NAME or broker-key")
-	s.StringVar(&f.scope, "scope", "", "`scope` of the key that --id-from makes")
-	s.BoolVar(&f.create, "create", false, "make the file of --store where there is none, for letters of others")
-}
 
 // needs says what of a session a command uses.
 type needs struct {
@@ -123,29 +84,17 @@ func (a *app) open(ctx context.Context, f *connection, n needs) (_ *session, err
 	return s, a.checkMark(ctx, s, n)
 }
 
-// environment fills in what flags leave open. Two ways to the same are not
-// mixed: who gives one as a flag means that one alone.
-func (f *connection) environment(a *app) {
-	via, store := f.via != "", f.store != ""
-	if f.from == "" && !via {
-		f.from = a.Getenv("ONCEWARD_FROM")
+// with opens a session, and closes it when f has returned.
+func (a *app) with(ctx context.Context, f *connection, n needs, do func(context.Context, *session) error) error {
+	s, err := a.open(ctx, f, n)
+	if err != nil {
+		return err
 	}
-	if f.store == "" && !via {
-		f.store = a.Getenv("ONCEWARD_STORE")
+	if err := do(ctx, s); err != nil {
+		_ = s.close() // the first error is the one to tell
+		return err
 	}
-	if f.via == "" && !store {
-		f.via = a.Getenv("ONCEWARD_VIA")
-	}
-	if f.who == "" {
-		f.who = "unknown"
-		if u, err := user.Current(); err == nil && u.Username != "" {
-			f.who = u.Username
-		}
-		if host, err := os.Hostname(); err == nil {
-			f.who += "@" + host
-		}
-	}
-	f.who = short(f.who, 200)
+	return s.close()
 }
 
 // reach connects to a running consumer.
@@ -169,72 +118,6 @@ func (a *app) reach(ctx context.Context, s *session, f *connection) error {
 	}
 	s.via, s.info, s.who = c, &info, string(info.You.Who)
 	s.queue.Store, s.queue.Broker = c, c
-	return nil
-}
-
-// lockWait is for a consumer that is just stopping; one that runs is told of.
-const lockWait = time.Second
-
-// openStore opens the file of a consumer that does not run.
-func (a *app) openStore(s *session, f *connection, n needs) error {
-	if f.store == "" {
-		if n.store {
-			return usage("the consumer's records are needed: --store bolt:FILE, or --via URL of a running consumer")
-		}
-		a.say("without --store or --via every letter counts as open, and nothing is known of its key")
-		s.queue.Store, s.blind = memstore.New(), true
-		return nil
-	}
-	file, ok := strings.CutPrefix(f.store, "bolt:")
-	if !ok || file == "" {
-		return usage("--store must be bolt:FILE")
-	}
-	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) && !f.create {
-		return fmt.Errorf("--store: there is no file %s; a new one is made with --create, for letters of other software", file)
-	}
-	log := slog.New(slog.DiscardHandler) // what it has to say comes as an error
-	store, err := boltstore.Open(file, boltstore.Options{LockWait: lockWait, ReadOnly: !n.writes && !f.create, Logger: log})
-	if err != nil {
-		return err
-	}
-	s.closes = append(s.closes, store.Close)
-	s.queue.Store, s.file = store, store
-	return nil
-}
-
-// checkMark compares a file with what its consumer has left at the broker, as
-// the consumer does when it starts: another file, or an old copy of it, would
-// decide wrongly about letters.
-func (a *app) checkMark(ctx context.Context, s *session, n needs) error {
-	if s.file == nil {
-		return nil
-	}
-	fault := errors.New("its consumer's mark lies with the broker, and --from and --source are needed to read it")
-	if b, ok := s.queue.Broker.(brokers.MarkBrowser); ok && s.source != "" && s.queue.Consumer != "" {
-		var marks []string
-		if marks, fault = b.ConsumerMarks(ctx, s.queue.Consumer, []string{s.source}); fault == nil {
-			return a.compareMarks(s, marks, n)
-		}
-	}
-	switch {
-	case n.writes && s.file.Info().Unconfirmed:
-		return fmt.Errorf("the newest commit of this file may be missing: %w", fault)
-	case n.writes:
-		a.say("not checked: that this file is the one which the consumer used last: %v", fault)
-	}
-	return nil
-}
-
-func (a *app) compareMarks(s *session, marks []string, n needs) error {
-	newest, err := consumer.CompareMarks(s.queue.Consumer, s.file.Info(), marks)
-	switch {
-	case err != nil && n.writes:
-		return err
-	case err != nil:
-		a.say("careful: %v", err)
-	case n.writes && s.file.Info().Unconfirmed:
-		return s.file.Confirm(newest)
-	}
 	return nil
 }
 

@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/address"
+	"github.com/onceward/onceward/deadletter"
+)
+
+// connection is what the flags say of where to look.
+type connection struct {
+	from, store, via, tokenFile string
+	consumer, source            string
+	window                      time.Duration
+	create                      bool
+	who                         string
+	envelope, idFrom, scope     string
+}
+
+// flags adds those of every command that looks somewhere; letters, those of
+// commands about dead letters.
+func (f *connection) flags(c *cobra.Command, letters bool) {
+	s := c.Flags()
+	s.StringVar(&f.store, "store", "", "the consumer's `STORE`: bolt:FILE (default $ONCEWARD_STORE)")
+	s.StringVar(&f.via, "via", "", "`URL` at which a running consumer serves consumer.Admin; it has letters and records (default $ONCEWARD_VIA)")
+	s.StringVar(&f.tokenFile, "token-file", "", "`file` with the token for --via (default: the token in $ONCEWARD_TOKEN)")
+	s.StringVar(&f.consumer, "consumer", "", "`name` of the consumer (default: what the names of topic or letters say)")
+	s.StringVar(&f.who, "who", "", "`name` kept with every change; with a token it is the token's (default: you)")
+	s.StringVar(&f.from, "from", "", "dead-letter topic, `ADDRESS` (default $ONCEWARD_FROM):\n"+address.Usage)
+	s.StringVar(&f.source, "source", "", "`topic` or stream that the consumer reads (default: what the name of the dead-letter topic says)")
+	if !letters {
+		return
+	}
+	s.DurationVar(&f.window, "window", 0, "`time` that the consumer's store remembers what is finished (default: what the consumer or its records say, or 336h)")
+	s.StringVar(&f.envelope, "envelope", "", "`form` of the letters: auto, onceward, spring, watermill, connect, streams or bare\n(default: onceward where the name of the topic is, else auto)")
+	complete(c, "envelope", words(deadletter.Envelopes())...)
+	s.StringVar(&f.idFrom, "id-from", "", "`rule` that finds the business id in letters of others: field:PATH, header:NAME or broker-key")
+	s.StringVar(&f.scope, "scope", "", "`scope` of the key that --id-from makes")
+	s.BoolVar(&f.create, "create", false, "make the file of --store where there is none, for letters of others")
+}
+
+// environment fills in what flags leave open. Two ways to the same are not
+// mixed: who gives one as a flag means that one alone.
+func (f *connection) environment(a *app) {
+	via, store := f.via != "", f.store != ""
+	if f.from == "" && !via {
+		f.from = a.Getenv("ONCEWARD_FROM")
+	}
+	if f.store == "" && !via {
+		f.store = a.Getenv("ONCEWARD_STORE")
+	}
+	if f.via == "" && !store {
+		f.via = a.Getenv("ONCEWARD_VIA")
+	}
+	if f.who == "" {
+		f.who = "unknown"
+		if u, err := user.Current(); err == nil && u.Username != "" {
+			f.who = u.Username
+		}
+		if host, err := os.Hostname(); err == nil {
+			f.who += "@" + host
+		}
+	}
+	f.who = short(f.who, 200)
+}
