@@ -128,6 +128,9 @@ type MarkBrowser interface {
 	// ConsumerMarks returns every text that [Source.Mark] has kept for the
 	// consumer of topics, each once; none where it never ran. It joins nothing,
 	// writes nothing, and blocks for some round trips.
+	//
+	// Errors: ctx.Err(); what the server or the connection says, also where rights
+	// are missing: then nothing is known of the marks.
 	ConsumerMarks(ctx context.Context, consumer string, topics []string) ([]string, error)
 }
 
