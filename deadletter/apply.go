@@ -226,15 +226,21 @@ func (a *application) batch(ctx context.Context, items []*item) error {
 		return err
 	}
 	var take []*work
-	for _, w := range works {
+	bytes, from := 0, 0 // of those that are in hand
+	for i, w := range works {
 		if err := a.consider(ctx, w, &take); err != nil {
 			return err
 		}
-	}
-	if len(take) > 0 {
+		if bytes += len(w.e.Letter.Value); bytes < chunkBytes && i < len(works)-1 {
+			continue
+		}
 		if err := a.send(ctx, take); err != nil {
 			return err
 		}
+		for _, done := range works[from : i+1] {
+			done.e.Letter = Letter{}
+		}
+		take, bytes, from = take[:0], 0, i+1
 	}
 	if a.c.Progress != nil {
 		a.c.Progress(a.report)

@@ -90,8 +90,12 @@ func (f *Filter) wants(s dedup.LetterState) bool {
 	return s.Unfinished()
 }
 
-// chunk is how many messages are read before the store is asked about them.
-const chunk = 256
+// chunk is how many messages are read before the store is asked about them, or
+// about so many bytes of them.
+const (
+	chunk      = 256
+	chunkBytes = 16 << 20
+)
 
 // Letters yields the letters that f means, in the order of the topic, each
 // incident once. It reads no further than the caller goes, and what it keeps
@@ -120,14 +124,14 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 	return func(yield func([]Entry, error) bool) {
 		entries := make([]Entry, 0, chunk)
 		seen := map[[16]byte]struct{}{}
-		read, found := 0, 0
+		read, found, bytes := 0, 0, 0
 		flush := func() (bool, error) {
 			if f.Progress != nil {
 				f.Progress(read)
 			}
 			kept, err := q.noted(ctx, entries, &f, seen)
 			clear(entries[len(kept):])
-			entries = entries[:0]
+			entries, bytes = entries[:0], 0
 			if err != nil {
 				return false, err
 			}
@@ -150,7 +154,8 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 			if !f.matches(&e) {
 				continue
 			}
-			if entries = append(entries, e); len(entries) == chunk || f.Limit > 0 && len(entries) >= f.Limit {
+			entries, bytes = append(entries, e), bytes+len(e.Letter.Value)
+			if len(entries) == chunk || bytes >= chunkBytes || f.Limit > 0 && len(entries) >= f.Limit {
 				more, err := flush()
 				if err != nil {
 					yield(nil, err)
@@ -217,9 +222,15 @@ func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter, seen map[
 	return kept, nil
 }
 
-// old says that the letter's operation may have been done and forgotten since.
+// old says that the letter's operation may have been done and forgotten since
+// its message first died, which is when it was noted: one whose copy has died too
+// lies there anew.
 func (e *Entry) old(now time.Time, window time.Duration) bool {
-	return e.Stored.Add(window).Before(now)
+	since := e.Stored
+	if n := e.Note.Noted; !n.IsZero() && n.Before(since) {
+		since = n
+	}
+	return since.Add(window).Before(now)
 }
 
 // Find returns the letter with this dl-id, whatever became of it.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -418,6 +419,70 @@ func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
 		d.digest()
 		if got := d.record("a"); got.State != dedup.Absent {
 			t.Fatalf("not swept: %+v", got)
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
+
+// weigher is a broker that knows the most bytes of one publish.
+type weigher struct {
+	deadletter.Broker
+	most int
+}
+
+func (w *weigher) Publish(ctx context.Context, messages []brokers.Outgoing) []error {
+	n := 0
+	for i := range messages {
+		n += len(messages[i].Value)
+	}
+	w.most = max(w.most, n)
+	return w.Broker.Publish(ctx, messages)
+}
+
+func TestLargeLettersAreSentAFewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		const letters, size = 60, 900_000
+		for i := range letters {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d","note":"%s"}`, i, strings.Repeat("x", size)))
+		}
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		w := &weigher{Broker: d.broker}
+		q := *d.q
+		q.Broker = w
+		r, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "applied", r.Counts, map[deadletter.Did]int{deadletter.DidSend: letters})
+		if w.most > 16<<20+size+100 {
+			t.Errorf("%d bytes were sent at once", w.most)
+		}
+	})
+}
+
+// The corrected message has run and is forgotten, and the letter is new: that of
+// a copy which has died, too.
+func TestALetterIsAsOldAsTheFirstDeathOfItsMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		time.Sleep(15 * 24 * time.Hour) // nobody reads the copy for so long
+		d.digest()
+		if e := d.letters(deadletter.Filter{})[0]; e.Letter.Run != 2 || time.Since(e.Stored) > time.Hour {
+			t.Fatalf("the letter is %+v", e)
 		}
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
