@@ -140,7 +140,7 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		return l, Refused
 	case !answer && l.heldByOther(o.Job) && (to == LetterResolved || to == LetterSent || from == to && o.Job != ""):
 		return l, Refused
-	case from == LetterOpen && from == to && o.Token != "" && l.Job == o.Job && l.Token != o.Token:
+	case from == LetterOpen && to == LetterOpen && o.Token != "" && l.Job == o.Job && l.Token != o.Token:
 		return l, Refused // the copy that is on its way bears the first
 	}
 	if to == LetterSent || to == LetterOpen {
