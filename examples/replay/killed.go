@@ -70,7 +70,7 @@ func (r *run) applyAndKill(ctx context.Context, plan *planFile, kill int) error 
 		if err != nil {
 			return err
 		}
-		time.Sleep(time.Duration(50+r.rng.IntN(150)) * time.Millisecond)
+		sleep(ctx, time.Duration(50+r.rng.IntN(150))*time.Millisecond)
 		if err := stop(); err != nil {
 			return err
 		}
@@ -119,8 +119,17 @@ func killChild(ctx context.Context, o childOrders, after time.Duration) error {
 	if line != "begins\n" {
 		return fmt.Errorf("the process did not begin: %w", cmd.Wait())
 	}
-	time.Sleep(after)
+	sleep(ctx, after)
 	_ = cmd.Process.Kill() // it may have come to its end
 	_ = cmd.Wait()
 	return nil
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
 }
