@@ -193,6 +193,7 @@ type work struct {
 	e      Entry
 	r      dedup.Record
 	token  string
+	taken  bool // by this call
 	reopen bool
 
 	partitions int32 // of the source topic, where that is asked for

@@ -492,3 +492,31 @@ func TestALetterIsAsOldAsTheFirstDeathOfItsMessage(t *testing.T) {
 		d.once("a")
 	})
 }
+
+// bounded is a store that refuses who asks to open a record.
+type bounded struct{ deadletter.Store }
+
+func (b bounded) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, error) {
+	for i := range ops {
+		if ops[i].Kind == dedup.Reopen {
+			return nil, brokers.ErrUnauthorized
+		}
+	}
+	return b.Store.Apply(ctx, ops)
+}
+
+func TestWhoMayNotOpenARecordLeavesItsLetterFree(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		d.mend(nil)
+		if _, err := d.withStore(bounded{d.store}).Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{}); !errors.Is(err, brokers.ErrUnauthorized) {
+			t.Fatal(err)
+		}
+		want(t, "another's", d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
+		d.digest()
+		d.once("a", "b")
+	})
+}

@@ -67,13 +67,22 @@ func (a *application) take(ctx context.Context, works []*work) ([]*work, error) 
 	if err != nil {
 		return nil, err
 	}
-	works, closed, err := a.change(ctx, works, a.reopening, "its record has moved on, or the plan has expired")
+	opened, closed, err := a.change(ctx, works, a.reopening, "its record has moved on, or the plan has expired")
+	if errors.Is(err, brokers.ErrUnauthorized) {
+		// Nothing was opened, and somebody else may do it with a plan of his own.
+		for _, w := range works {
+			if w.taken {
+				err = errors.Join(err, a.release(ctx, w))
+			}
+		}
+		return nil, err
+	}
 	for _, w := range closed {
 		if err == nil {
 			err = a.release(ctx, w)
 		}
 	}
-	return works, err
+	return opened, err
 }
 
 // change applies to each of works the operation that it has, if any, and says
@@ -121,7 +130,7 @@ func (a *application) taking(w *work) (dedup.Op, bool) {
 	if w.token = n.Token; w.it.ID == "" || n.Job == a.f.Job {
 		return dedup.Op{}, false
 	}
-	w.token = NewToken(n.Token)
+	w.token, w.taken = NewToken(n.Token), true
 	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{
 		Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why},
 		From:   n.State, To: dedup.LetterOpen,
