@@ -1,7 +1,6 @@
 package deadletter_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -110,11 +109,7 @@ func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
 		d.handleBy(terminal)
 		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.digest()
-		var text bytes.Buffer
-		if _, err := d.q.Plan(t.Context(), deadletter.Selection{}, &text); err != nil {
-			t.Fatal(err)
-		}
-		whole := text.String()
+		whole := string(d.planText(deadletter.Selection{}))
 		for name, wrong := range map[string]string{
 			"empty":      "",
 			"garbage":    "garbage\n",
@@ -127,10 +122,7 @@ func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
 				t.Errorf("%s: it is read", name)
 			}
 		}
-		f, err := deadletter.ReadPlan(strings.NewReader(whole))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := d.readPlan([]byte(whole))
 		for _, q := range []deadletter.Queue{
 			{Topic: d.q.Topic, Consumer: "shipping", Broker: d.broker, Store: d.store},
 			{Topic: "other.billing.dlq", Consumer: "billing", Broker: d.broker, Store: d.store},

@@ -45,24 +45,6 @@ func (d *desk) withStore(s deadletter.Store) *deadletter.Queue {
 	return &q
 }
 
-func (d *desk) planText(sel deadletter.Selection) []byte {
-	d.t.Helper()
-	var text bytes.Buffer
-	if _, err := d.q.Plan(d.t.Context(), sel, &text); err != nil {
-		d.t.Fatal(err)
-	}
-	return text.Bytes()
-}
-
-func (d *desk) readPlan(text []byte) *deadletter.PlanFile {
-	d.t.Helper()
-	f, err := deadletter.ReadPlan(bytes.NewReader(text))
-	if err != nil {
-		d.t.Fatal(err)
-	}
-	return f
-}
-
 // foreign puts a message of others into a topic of theirs, from which the queue
 // reads.
 func (d *desk) foreign(f deadletter.Foreign, payload string) {

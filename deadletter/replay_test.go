@@ -439,10 +439,7 @@ func TestWhatSucceededWronglyRunsAgainFromItsSource(t *testing.T) {
 		if err != nil || plan.Letters != 2 {
 			t.Fatalf("%+v, %v", plan, err)
 		}
-		f, err := deadletter.ReadPlan(bytes.NewReader(text.Bytes()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := d.readPlan(text.Bytes())
 		for range 2 {
 			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
 			d.digest()

@@ -139,16 +139,26 @@ func (d *desk) digest() {
 	stop()
 }
 
-// plan makes a plan of what sel means.
+// plan makes a plan of what sel means, and reads it.
 func (d *desk) plan(sel deadletter.Selection) *deadletter.PlanFile {
+	d.t.Helper()
+	return d.readPlan(d.planText(sel))
+}
+
+func (d *desk) planText(sel deadletter.Selection) []byte {
 	d.t.Helper()
 	var text bytes.Buffer
 	if _, err := d.q.Plan(d.t.Context(), sel, &text); err != nil {
 		d.t.Fatal(err)
 	}
-	f, err := deadletter.ReadPlan(bytes.NewReader(text.Bytes()))
+	return text.Bytes()
+}
+
+func (d *desk) readPlan(text []byte) *deadletter.PlanFile {
+	d.t.Helper()
+	f, err := deadletter.ReadPlan(bytes.NewReader(text))
 	if err != nil {
-		d.t.Fatalf("%v\n%s", err, text.Bytes())
+		d.t.Fatal(err)
 	}
 	return f
 }
