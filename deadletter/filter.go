@@ -1,0 +1,45 @@
+package deadletter
+
+import (
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// Filter says which letters are meant. The zero value is all that nobody has
+// dealt with: open, sent and held.
+type Filter struct {
+	IDs     []string // dl-id
+	Reasons []Reason
+	Key     string         // business id
+	Error   *regexp.Regexp // of the error text
+	Since   time.Time      // stored at or after
+	Until   time.Time      // stored before
+	States  []dedup.LetterState
+	// Limit of letters, 0 for none.
+	Limit int
+	// Progress, where set, is told every so often how many messages were read.
+	Progress func(read int)
+}
+
+// matches says whether the letter is meant, as far as its note does not decide.
+func (f *Filter) matches(e *Entry) bool {
+	switch {
+	case len(f.IDs) > 0 && !slices.Contains(f.IDs, e.Letter.ID),
+		len(f.Reasons) > 0 && !slices.Contains(f.Reasons, e.Letter.Reason),
+		f.Key != "" && f.Key != e.Letter.Key.ID,
+		f.Error != nil && !f.Error.MatchString(e.Letter.Error),
+		!f.Until.IsZero() && !e.Stored.Before(f.Until):
+		return false
+	}
+	return true
+}
+
+func (f *Filter) wants(s dedup.LetterState) bool {
+	if len(f.States) > 0 {
+		return slices.Contains(f.States, s)
+	}
+	return s.Unfinished()
+}

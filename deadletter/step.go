@@ -1,0 +1,89 @@
+package deadletter
+
+import (
+	"time"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// step is what is left to be done about an item.
+type step int
+
+const (
+	doNothing step = iota // it is sent
+	doLeave               // something has changed
+	doExpire              // the plan has expired
+	doResolve
+	doSend
+)
+
+// next compares what the store knows now with what the plan saw.
+func (a *application) next(w *work) (step, string) {
+	it, n := w.it, &w.e.Note
+	if it.ID == "" {
+		return a.nextRerun(w)
+	}
+	if it.Decision.Action.sends() {
+		switch {
+		case n.Job == a.f.Job && (n.State == dedup.LetterSent || n.State == dedup.LetterResolved):
+			return doNothing, "sent before"
+		case n.Job == a.f.Job && n.State == dedup.LetterOpen:
+			// Taken by this job, which then died. Moved on is not sent.
+			switch moved := w.r.Ended() != dedup.Absent && !it.Record.is(&w.r); {
+			case moved && it.says(w.r.Fingerprint):
+				return doResolve, "finished before it was sent"
+			case !moved: // else its copy meets the other content, and that is a conflict for people
+				w.reopen = it.Decision.Action == Reopen
+			}
+			return doSend, ""
+		case it.Key == "" && n.Run > it.Letter.Run && n.State != dedup.LetterNone:
+			return doNothing, "sent before, and failed again"
+		}
+	} else if n.State == dedup.LetterResolved {
+		return doResolve, "resolved before"
+	}
+	if !it.Letter.is(n) {
+		return doLeave, w.letterChanged()
+	}
+	if !time.Now().Before(a.f.Expires) {
+		return doExpire, "the plan has expired"
+	}
+	if it.Key != "" && !it.Record.is(&w.r) {
+		return doLeave, w.recordChanged()
+	}
+	if !it.Decision.Action.sends() {
+		return doResolve, it.Decision.Why
+	}
+	if n.Job != "" {
+		return doLeave, "held by job " + n.Job
+	}
+	w.reopen = it.Decision.Action == Reopen
+	return doSend, ""
+}
+
+// nextRerun is next for a message that is no letter: its record tells it all.
+func (a *application) nextRerun(w *work) (step, string) {
+	switch {
+	case w.r.Job == a.f.Job && (w.r.Sent || w.r.Ended() != dedup.Absent):
+		return doNothing, "sent before"
+	case w.r.Job == a.f.Job:
+		w.reopen = true
+		return doSend, ""
+	case !w.it.Record.is(&w.r):
+		return doLeave, w.recordChanged()
+	case !time.Now().Before(a.f.Expires):
+		return doExpire, "the plan has expired"
+	}
+	w.reopen = true
+	return doSend, ""
+}
+
+// recordChanged says how the record is not what the plan saw.
+func (w *work) recordChanged() string {
+	return "record was " + w.it.Record.State + ", is " + w.r.State.String() + ", or another run of it"
+}
+
+// letterChanged says how the letter is not what the plan saw.
+func (w *work) letterChanged() string {
+	return "letter was " + w.it.Letter.State + ", is " + w.e.Note.State.String()
+}
