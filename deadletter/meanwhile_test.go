@@ -47,10 +47,10 @@ func (d *desk) withStore(s deadletter.Store) *deadletter.Queue {
 
 // foreign puts a message of others into a topic of theirs, from which the queue
 // reads.
-func (d *desk) foreign(f deadletter.Foreign, payload string) {
+func (d *desk) foreign(f deadletter.Foreign, payload string, headers ...brokers.Header) {
 	f.Consumer, f.Topic = "billing", "orders"
 	d.broker.AddTopic("bare", 1)
-	d.broker.Produce("bare", brokers.Outgoing{Value: []byte(payload)})
+	d.broker.Produce("bare", brokers.Outgoing{Value: []byte(payload), Headers: headers})
 	d.q.Topic, d.q.Read = "bare", f.Read
 	d.digest() // so that the retry topic is there
 }
@@ -500,5 +500,25 @@ func TestWhoMayNotOpenARecordLeavesItsLetterFree(t *testing.T) {
 		want(t, "another's", d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
 		d.digest()
 		d.once("a", "b")
+	})
+}
+
+// Others tell partition and offset, and not which life of the topic they are of.
+func TestTheRecordOfALetterOfOthersIsForgottenAfterItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mend(nil)
+		d.foreign(keyed("a"), `{"order_id":"a"}`,
+			brokers.Header{Key: "kafka_dlt-original-topic", Value: []byte("orders")},
+			brokers.Header{Key: "kafka_dlt-original-partition", Value: []byte{0, 0, 0, 1}},
+			brokers.Header{Key: "kafka_dlt-original-offset", Value: []byte{0, 0, 0, 0, 0, 0, 0, 5}})
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+		time.Sleep(15 * 24 * time.Hour)
+		d.digest()
+		if r := d.record("a"); r.State != dedup.Absent {
+			t.Errorf("still there: %+v", r)
+		}
 	})
 }

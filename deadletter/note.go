@@ -46,7 +46,9 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 		l := &w.e.Letter
 		note := dedup.Letter{
 			ID: l.ID, Reason: string(l.Reason), Run: max(l.Run, 1), Opened: w.r.Opened, Time: l.Source.Time,
-			Source: dedup.Position{Source: l.Source.Identity, Partition: l.Source.Partition, Offset: l.Source.Offset},
+		}
+		if s := &l.Source; s.Identity != "" { // else it is no place: nobody's prefix would ever pass it
+			note.Source = dedup.Position{Source: s.Identity, Partition: s.Partition, Offset: s.Offset}
 		}
 		noted, ids = append(noted, w), append(ids, l.ID)
 		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.key(), Letter: &dedup.LetterOp{Letter: note}})
