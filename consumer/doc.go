@@ -164,7 +164,7 @@
 // is JSON over HTTP, and streams are one JSON object a line:
 //
 //	GET         /v1/consumer   view     what it is, how it is set up, how it fares
-//	GET         /v1/stats      view     the figures of [Stats]
+//	GET         /v1/stats      view     the figures of Consumer.Stats
 //	GET, POST   /v1/records    view     ?scope= &state= &completed_after= &completed_before= &limit=; {"keys":[…]}
 //	GET, POST   /v1/letters    view     ?state= &limit=; {"ids":[…]}
 //	GET         /v1/browse     view     ?topic= &since= &offset=PARTITION:OFFSET, of its own topics

@@ -64,7 +64,7 @@
 //	dl-app-version        of the consumer's program
 //	dl-traceparent        trace of the original
 //	dl-replay-job, dl-replay-count   of the replay that sent it last
-//	dl-replay-token       of a copy on its way back, never of a letter: see [Ticket]
+//	dl-replay-token       of a copy on its way back, never of a letter: see Ticket
 //	dl-pointer            a pointer letter: what it leaves out
 //	dl-payload-sha256, dl-payload-size   of the payload left out
 //
