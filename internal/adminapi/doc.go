@@ -7,16 +7,16 @@
 // Package consumer lists the endpoints, with their parameters and roles. What
 // is asked in a body, and what is answered:
 //
-//	GET          /v1/consumer                    Consumer
-//	GET          /v1/stats                       Stats
-//	GET          /v1/records, /v1/letters        a line for each
+//	GET          /v1/consumer                  Consumer
+//	GET          /v1/stats                     Stats
+//	GET          /v1/records, /v1/letters      a line for each
 //	POST         /v1/records  RecordsRequest   a line for each key
 //	POST         /v1/letters  LettersRequest   a line for each id
 //	POST         /v1/apply    ApplyRequest     a line with an answer for each
-//	GET          /v1/browse                      lines of lanes and their messages
+//	GET          /v1/browse                    lines of lanes and their messages
 //	POST         /v1/inspect  InspectRequest   InspectResponse
 //	POST         /v1/publish  PublishRequest   PublishResponse
-//	GET          /v1/pause                       PausesResponse
+//	GET          /v1/pause                     PausesResponse
 //	POST, DELETE /v1/pause    PauseRequest     PauseResponse
 //
 // Every answer has the header Onceward-Api. Lines are [Line], one JSON object
