@@ -16,14 +16,16 @@ type ApplyConfig struct {
 	Rate float64
 	// Canary, where above 0, sends so many letters first and goes on only when
 	// each has an outcome, and none has failed again. It needs a consumer that
-	// runs.
+	// runs. Below ten: more that fail, with no success between them, are an outage
+	// to a consumer by default, in which nothing is decided.
 	Canary int
 	// CanaryWait is how long they may take; default 5 minutes.
 	CanaryWait time.Duration
 	// MaxFailureRatio, where above 0, stops when more than this share of the
 	// answered copies has failed again, from the twentieth answer on; at most a
-	// thousand copies are on their way at once then. It needs a consumer that
-	// runs.
+	// thousand copies are on their way at once then, so that fewer letters may all
+	// be sent before the first is answered, unless there is a Rate. It needs a
+	// consumer that runs.
 	MaxFailureRatio float64
 	// DryRun changes nothing and sends nothing, and reports what would be.
 	DryRun bool
