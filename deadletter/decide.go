@@ -89,9 +89,15 @@ func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 	same := l.Fingerprint.Rule != r.Fingerprint.Rule || l.Fingerprint.Sum == r.Fingerprint.Sum
 	switch r.State {
 	case dedup.Absent:
-		// A letter that says too-old is young, and its message is not.
-		if (l.Reason == ReasonTooOld || e.old(t.Now, t.Window)) && !t.AcceptExpired {
+		// A letter that says too-old is young, and its message is not. And a note is
+		// forgotten together with its record, which may have ended long before the
+		// letter of a conflict was written; those of others, without a run, never had one.
+		switch {
+		case t.AcceptExpired:
+		case l.Reason == ReasonTooOld, e.old(t.Now, t.Window):
 			return Decision{Action: Refuse, Why: whyExpired}
+		case e.Note.State == dedup.LetterNone && l.Key.ID != "" && l.Run > 0:
+			return Decision{Action: Refuse, Why: "forgotten together with its record: it may have been dealt with"}
 		}
 		return Decision{Action: Send, Why: "no record"}
 	case dedup.InProgress:

@@ -522,3 +522,29 @@ func TestTheRecordOfALetterOfOthersIsForgottenAfterItsWindow(t *testing.T) {
 		}
 	})
 }
+
+// The note of a conflict's letter is forgotten with the record that it met, which
+// had ended long before.
+func TestADiscardedLetterIsNotSentOnceItsNoteIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.window = 24 * time.Hour
+		d.q.Window = d.window
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		time.Sleep(14 * time.Hour)
+		d.produce(`{"order_id":"a","cents":5}`)
+		d.digest()
+		if err := d.q.Move(t.Context(), d.letters(deadletter.Filter{})[0].Letter.ID, dedup.LetterDiscarded, "ann", "a test order"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Hour)
+		d.digest()
+		if r := d.record("a"); r.State != dedup.Absent {
+			t.Fatalf("not swept: %+v", r)
+		}
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
