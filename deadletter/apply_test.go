@@ -116,6 +116,7 @@ func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
 			"cut":        whole[:len(whole)-5],
 			"a line off": whole[:strings.LastIndexByte(strings.TrimSpace(whole), '\n')+1],
 			"changed":    strings.Replace(whole, `"action":"reopen"`, `"action":"send"`, 1),
+			"longer":     strings.Replace(whole, `"expires":"2`, `"expires":"3`, 1),
 			"newer":      strings.Replace(whole, `"onceward_plan":1`, `"onceward_plan":2`, 1),
 		} {
 			if _, err := deadletter.ReadPlan(strings.NewReader(wrong)); err == nil {

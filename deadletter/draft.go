@@ -119,10 +119,16 @@ func (d *draft) write(p *Plan, w io.Writer) error {
 	}
 	d.arrange()
 	sum := sha256.New()
+	p.Letters, p.Counts, p.Seen = len(d.lines), d.count, ""
+	head, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	_, _ = sum.Write(append(head, '\n')) // never fails
 	if err := d.copy(sum); err != nil {
 		return err
 	}
-	p.Letters, p.Counts, p.Seen = len(d.lines), d.count, hex.EncodeToString(sum.Sum(nil))
+	p.Seen = hex.EncodeToString(sum.Sum(nil))
 	out := bufio.NewWriterSize(w, 1<<16)
 	if err := json.NewEncoder(out).Encode(p); err != nil {
 		return err

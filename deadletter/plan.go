@@ -76,7 +76,9 @@ type Plan struct {
 	// puts the older one behind the newer one.
 	Later      []Later `json:"later,omitempty"`
 	LaterCount int     `json:"later_count,omitzero"`
-	// Seen is the SHA-256 of what was seen and decided: of all lines after this.
+	// Seen is the SHA-256 of what was seen and decided: of this line without it,
+	// and of all after it. It tells of accidents, and of nobody who means to
+	// change a plan: roles are what bounds him.
 	Seen string `json:"seen"`
 }
 

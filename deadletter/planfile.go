@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -138,6 +139,7 @@ func ReadPlan(r io.ReadSeeker) (*PlanFile, error) {
 	}
 	f.body = int64(len(head))
 	sum := sha256.New()
+	_, _ = sum.Write(bytes.Replace(head, []byte(`"seen":"`+f.Seen+`"`), []byte(`"seen":""`), 1)) // never fails
 	n := 0
 	for _, err := range f.itemsInto(sum) {
 		if err != nil {
