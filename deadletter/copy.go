@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"strings"
 
@@ -13,7 +14,10 @@ func (a *application) outgoing(w *work) brokers.Outgoing {
 	l := &w.e.Letter
 	m := brokers.Outgoing{Key: l.BrokerKey, Value: l.Value, Subject: l.Source.Subject, Headers: resendable(l.Headers)}
 	if w.it.ID != "" {
-		m.ID = a.f.Job + "-" + w.it.ID
+		// Another token makes another copy, which must not be taken for a repeat of
+		// the one before, whose token is worth nothing any more.
+		sum := sha256.Sum256([]byte(w.token))
+		m.ID = fmt.Sprintf("%s-%s-%x", a.f.Job, w.it.ID, sum[:6])
 		m.Headers = append(m.Headers, Ticket{ID: w.it.ID, Token: w.token, Job: a.f.Job, Count: l.ReplayCount + 1}.Headers()...)
 	} else {
 		m.ID = fmt.Sprintf("%s-%x", a.f.Job, keyHash(w.it.Scope, w.it.Key))
@@ -30,6 +34,17 @@ func (a *application) outgoing(w *work) brokers.Outgoing {
 		}
 	}
 	return m
+}
+
+// commands says that a server acts on what is published to a subject. Whoever may
+// write letters can name any, and a copy is published with the operator's rights.
+func commands(subject string) bool {
+	for _, own := range [...]string{"$JS.", "$SYS.", "$SRV.", "_"} {
+		if strings.HasPrefix(subject, own) {
+			return true
+		}
+	}
+	return subject == ""
 }
 
 // resendable are a message's headers without those that a NATS server takes as

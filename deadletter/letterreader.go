@@ -78,6 +78,9 @@ func (r *letterReader) load(ctx context.Context, w *work) (why string, err error
 	if l.Source.Topic == "" {
 		return "the letter does not say where its message came from", nil
 	}
+	if r.to == ToSource && l.Source.JetStream && commands(l.Source.Subject) {
+		return "the letter names a subject by which the server is commanded", nil
+	}
 	if l.Pointer {
 		if why, err := r.loadPayload(ctx, l); why != "" || err != nil {
 			return why, err

@@ -411,16 +411,18 @@ func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
 	})
 }
 
-// weigher is a broker that knows the most bytes of one publish.
+// weigher is a broker that knows the most bytes of one publish, and all ids.
 type weigher struct {
 	deadletter.Broker
 	most int
+	ids  []string
 }
 
 func (w *weigher) Publish(ctx context.Context, messages []brokers.Outgoing) []error {
 	n := 0
 	for i := range messages {
 		n += len(messages[i].Value)
+		w.ids = append(w.ids, messages[i].ID)
 	}
 	w.most = max(w.most, n)
 	return w.Broker.Publish(ctx, messages)
@@ -546,5 +548,51 @@ func TestADiscardedLetterIsNotSentOnceItsNoteIsForgotten(t *testing.T) {
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
 		d.digest()
 		d.once("a")
+	})
+}
+
+// A broker that knows ids drops what it takes for a repeat.
+func TestACopyWithAnotherTokenIsNoRepeatOfTheOneBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		text := d.planText(deadletter.Selection{})
+		w := &weigher{Broker: &wary{Store: d.store, Broker: d.broker, left: 1}}
+		q := *d.q
+		q.Broker = w
+		for _, free := range []bool{false, true} {
+			if free {
+				if err := d.q.Move(t.Context(), d.letters(deadletter.Filter{})[0].Letter.ID, dedup.LetterOpen, "ann", "that job is dead"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			_, _ = q.Apply(t.Context(), d.readPlan(text), deadletter.ApplyConfig{}) // dies before it is noted
+			w.Broker = &wary{Store: d.store, Broker: d.broker, left: 1}
+			_, _ = q.Apply(t.Context(), d.readPlan(text), deadletter.ApplyConfig{})
+			w.Broker = &wary{Store: d.store, Broker: d.broker, left: 1}
+		}
+		if len(w.ids) != 4 || w.ids[0] != w.ids[1] || w.ids[1] == w.ids[2] || w.ids[2] != w.ids[3] {
+			t.Errorf("the copies have the ids %q", w.ids)
+		}
+	})
+}
+
+func TestAForgedLetterCommandsNoServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.digest() // so that the topics are there
+		for i, subject := range []string{"$JS.API.STREAM.PURGE.ORDERS", "_INBOX.somebody", "orders.new"} {
+			d.broker.AddTopic(subject, 1)
+			d.broker.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
+				ID: fmt.Sprintf("forged-%d", i), Consumer: "billing", Reason: deadletter.ReasonDecode, Run: 1, Value: []byte("{}"),
+				Source: deadletter.Source{Topic: "ORDERS", Subject: subject, Offset: 1, JetStream: true},
+			}, d.q.Topic))
+		}
+		want(t, "applied", d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{}),
+			map[deadletter.Did]int{deadletter.DidRefuse: 2, deadletter.DidSend: 1})
+		if n := len(d.broker.Messages("$JS.API.STREAM.PURGE.ORDERS")) + len(d.broker.Messages("_INBOX.somebody")); n != 0 {
+			t.Errorf("%d commands were given", n)
+		}
 	})
 }
