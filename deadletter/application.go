@@ -18,9 +18,8 @@ type application struct {
 	letters letterReader
 	started time.Time
 	copies  int     // published by this call
-	sent    int     // items that are sent, now or before
 	trusted bool    // the canary has succeeded
-	waiting []*item // sent, and not known to be answered
+	waiting []*item // sent by this call, and not known to be answered
 }
 
 // batchSize keeps batches small where they are paced, so that a stop stops.
@@ -30,7 +29,10 @@ func (a *application) batchSize() int {
 		n = min(n, max(int(a.c.Rate/20), 1))
 	}
 	if a.c.Canary > 0 && !a.trusted {
-		n = min(n, max(a.c.Canary-a.sent, 1))
+		n = min(n, max(a.c.Canary-a.report.Counts[DidSend], 1))
+	}
+	if a.c.MaxFailureRatio > 0 {
+		n = min(n, max(a.mayWait()-len(a.waiting), 1))
 	}
 	return n
 }
@@ -38,11 +40,8 @@ func (a *application) batchSize() int {
 func (a *application) did(it *item, what Did, why string) {
 	a.report.Letters++
 	a.report.Counts[what]++
-	if what == DidSend {
-		a.sent++
-		if a.c.Canary > 0 || a.c.MaxFailureRatio > 0 {
-			a.waiting = append(a.waiting, it)
-		}
+	if what == DidSend && (a.c.Canary > 0 || a.c.MaxFailureRatio > 0) {
+		a.waiting = append(a.waiting, it)
 	}
 	if a.c.Each != nil {
 		a.c.Each(Result{ID: it.ID, Key: it.key(a.q.Consumer), Did: what, Why: why})
@@ -143,7 +142,7 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 	next, why := a.next(w)
 	switch next {
 	case doNothing:
-		a.did(w.it, DidSend, why)
+		a.did(w.it, DidBefore, why)
 	case doLeave:
 		a.did(w.it, DidChange, why)
 	case doExpire:
@@ -178,12 +177,12 @@ func (a *application) expired(w *work) bool {
 }
 
 // resolve notes that nothing is left to be done about a letter. One that this
-// job has taken counts as sent: its copy, or a repeat of the original, has ended
-// the run that the job opened.
+// job has taken counts as sent before: its copy, or a repeat of the original, has
+// ended the run that the job opened.
 func (a *application) resolve(ctx context.Context, w *work, why string) error {
 	n, ended := &w.e.Note, DidResolve
 	if w.it.Decision.Action.sends() {
-		ended = DidSend
+		ended = DidBefore
 	}
 	if n.State == dedup.LetterResolved || n.State == dedup.LetterNone || a.c.DryRun {
 		a.did(w.it, ended, why) // a letter without a note has none to end
@@ -197,7 +196,7 @@ func (a *application) resolve(ctx context.Context, w *work, why string) error {
 	switch {
 	case err != nil:
 		return err
-	case done || ended == DidSend: // else its consumer was faster
+	case done || ended == DidBefore: // else its consumer was faster
 		a.did(w.it, ended, why)
 	default:
 		a.did(w.it, DidChange, "letter has moved on meanwhile")

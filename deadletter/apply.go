@@ -15,17 +15,18 @@ type ApplyConfig struct {
 	// traffic to do as well.
 	Rate float64
 	// Canary, where above 0, sends so many letters first and goes on only when
-	// each has an outcome, and none has failed again. It needs a consumer that
-	// runs. Below ten: more that fail, with no success between them, are an outage
-	// to a consumer by default, in which nothing is decided.
+	// each has an outcome, and none has failed again. Letters that an earlier call
+	// sent are none of them. It needs a consumer that runs. Below ten: more that
+	// fail, with no success between them, are an outage to a consumer by default,
+	// in which nothing is decided.
 	Canary int
-	// CanaryWait is how long they may take; default 5 minutes.
+	// CanaryWait is how long nothing may be answered; default 5 minutes.
 	CanaryWait time.Duration
 	// MaxFailureRatio, where above 0, stops when more than this share of the
-	// answered copies has failed again, from the twentieth answer on; at most a
-	// thousand copies are on their way at once then, so that fewer letters may all
-	// be sent before the first is answered, unless there is a Rate. It needs a
-	// consumer that runs.
+	// copies of this call that were answered has failed again, from the twentieth
+	// answer on. Forty copies are on their way at first, later at most twice as
+	// many as were answered, and never more than a thousand. It needs a consumer
+	// that runs.
 	MaxFailureRatio float64
 	// DryRun changes nothing and sends nothing, and reports what would be.
 	DryRun bool
@@ -40,13 +41,14 @@ type Did string
 
 // What can be done about a letter.
 const (
-	DidSend    Did = "sent"     // a copy is confirmed, now or before; or the run that was opened for it has ended
-	DidResolve Did = "resolved" // nothing was left to be done
-	DidRefuse  Did = "refused"  // a person must look first
-	DidSkip    Did = "skipped"  // as the plan says, or since it has expired
-	DidChange  Did = "changed"  // something has changed since the plan was made: left alone
-	DidMiss    Did = "gone"     // its message is not in the topic any more
-	DidFail    Did = "failed"   // could not be sent; applying the plan again tries again
+	DidSend    Did = "sent"        // a copy is confirmed
+	DidBefore  Did = "sent before" // by an earlier call; or the run that one opened for it has ended
+	DidResolve Did = "resolved"    // nothing was left to be done
+	DidRefuse  Did = "refused"     // a person must look first
+	DidSkip    Did = "skipped"     // as the plan says, or since it has expired
+	DidChange  Did = "changed"     // something has changed since the plan was made: left alone
+	DidMiss    Did = "gone"        // its message is not in the topic any more
+	DidFail    Did = "failed"      // could not be sent; applying the plan again tries again
 )
 
 // Result is what was done about one letter.
@@ -61,8 +63,8 @@ type Result struct {
 type Report struct {
 	Letters int         `json:"letters"`
 	Counts  map[Did]int `json:"counts"`
-	// Answered copies so far, and those among them that failed again, where an
-	// apply looks at them.
+	// Answered copies of this call so far, and those among them that failed again,
+	// where a Canary or a MaxFailureRatio looks at them.
 	Answered    int `json:"answered,omitempty"`
 	FailedAgain int `json:"failed_again,omitempty"`
 }
@@ -85,8 +87,8 @@ func (e *StoppedError) Error() string { return "replay stopped: " + e.Why }
 // has taken, until a person frees it. Once a plan has expired only what it had
 // begun is ended.
 //
-// It blocks until all is sent, or, with Canary or MaxFailureRatio, until it is
-// seen to succeed.
+// It blocks until all is sent and, with MaxFailureRatio, until the last copies
+// are answered or nothing was for half a minute.
 //
 // Errors: a [*StoppedError]; [ErrRefused] for a plan of another consumer, topic
 // (also of the same name) or store; those of the broker and the store, after which it is called again.

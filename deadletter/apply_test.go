@@ -231,7 +231,10 @@ func TestAnApplicationThatDiesAtAnyStepIsContinued(t *testing.T) {
 					if steps%2 == 0 {
 						time.Sleep(time.Minute) // what was sent is answered before it goes on
 					}
-					want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 24})
+					did := d.apply(f, deadletter.ApplyConfig{})
+					if did[deadletter.DidSend]+did[deadletter.DidBefore] != 24 {
+						t.Errorf("applied: %v", did)
+					}
 					if !running {
 						d.digest()
 					} else {

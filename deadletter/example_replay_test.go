@@ -54,7 +54,7 @@ func ExampleQueue_Plan() {
 	// dead ord-1
 	// 1 letter: map[reopen:1] <nil>
 	// map[sent:1] <nil>
-	// map[sent:1] <nil>
+	// map[sent before:1] <nil>
 	// charge ord-1
 	// handled ord-1
 	// ord-1 succeeded <nil>

@@ -144,9 +144,9 @@ func outcomeOf(it *item, n *dedup.Letter, r *dedup.Record, job string) Outcome {
 		return Gone
 	case n.State == dedup.LetterNone && it.Letter.State != n.State.String():
 		return Unknown
-	case it.Key == "" && n.Run > it.Letter.Run && n.State == dedup.LetterHeld:
+	case it.diedAgain(n, job) && n.State == dedup.LetterHeld:
 		return Held
-	case it.Key == "" && n.Run > it.Letter.Run && n.State != dedup.LetterNone:
+	case it.diedAgain(n, job):
 		return FailedAgain
 	case n.Job != job:
 		return NotSent

@@ -58,14 +58,13 @@ func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
 		d.digest()
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
-		for range 2 {
-			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
-		}
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
+		want(t, "applied at once again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 3})
 		if n := len(d.broker.Messages("orders.billing.retry")); n != 3 {
 			t.Errorf("%d copies were published", n)
 		}
 		d.digest()
-		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
+		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 3})
 		d.digest()
 		d.once("a", "b", "c")
 	})
@@ -158,7 +157,7 @@ func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *tes
 		d.digest()
 		d.once("a")
 		d.broker.FailPublish("orders.billing.retry", nil)
-		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 1})
 		if n := len(d.broker.Messages("orders.billing.retry")); n != 0 {
 			t.Errorf("%d copies were sent of what had succeeded", n)
 		}
@@ -440,8 +439,8 @@ func TestWhatSucceededWronglyRunsAgainFromItsSource(t *testing.T) {
 			t.Fatalf("%+v, %v", plan, err)
 		}
 		f := d.readPlan(text.Bytes())
-		for range 2 {
-			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
+		for _, did := range []deadletter.Did{deadletter.DidSend, deadletter.DidBefore} {
+			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{did: 2})
 			d.digest()
 		}
 		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 2})

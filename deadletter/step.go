@@ -26,18 +26,18 @@ func (a *application) next(w *work) (step, string) {
 	if it.Decision.Action.sends() {
 		switch {
 		case n.Job == a.f.Job && (n.State == dedup.LetterSent || n.State == dedup.LetterResolved):
-			return doNothing, "sent before"
+			return doNothing, ""
 		case n.Job == a.f.Job && n.State == dedup.LetterOpen:
 			// Taken by this job, which then died. Moved on is not sent.
 			switch moved := w.r.Ended() != dedup.Absent && !it.Record.is(&w.r); {
 			case moved && it.says(w.r.Fingerprint):
-				return doResolve, "finished before it was sent"
+				return doResolve, "its operation is finished"
 			case !moved: // else its copy meets the other content, and that is a conflict for people
 				w.reopen = it.Decision.Action == Reopen
 			}
 			return doSend, ""
-		case it.Key == "" && n.Run > it.Letter.Run && n.State != dedup.LetterNone:
-			return doNothing, "sent before, and failed again"
+		case it.diedAgain(n, a.f.Job):
+			return doNothing, "and failed again"
 		}
 	} else if n.State == dedup.LetterResolved {
 		return doResolve, "resolved before"
@@ -65,7 +65,7 @@ func (a *application) next(w *work) (step, string) {
 func (a *application) nextRerun(w *work) (step, string) {
 	switch {
 	case w.r.Job == a.f.Job && (w.r.Sent || w.r.Ended() != dedup.Absent):
-		return doNothing, "sent before"
+		return doNothing, ""
 	case w.r.Job == a.f.Job:
 		w.reopen = true
 		return doSend, ""
@@ -86,4 +86,11 @@ func (w *work) recordChanged() string {
 // letterChanged says how the letter is not what the plan saw.
 func (w *work) letterChanged() string {
 	return "letter was " + w.it.Letter.State + ", is " + w.e.Note.State.String()
+}
+
+// diedAgain says that the item's letter, one without a key, has died again as a
+// copy that job sent. The note names the job of the last death.
+func (it *item) diedAgain(n *dedup.Letter, job string) bool {
+	return it.Key == "" && n.State != dedup.LetterNone && n.Run > it.Letter.Run &&
+		(n.Run > it.Letter.Run+1 || n.Why == job)
 }

@@ -71,7 +71,8 @@ type LetterOp struct {
 //
 //   - NoteLetter makes an absent letter open, or held when its third run has
 //     failed; repeated, it changes nothing. With the token of a letter that is
-//     open or sent it says that the copy died too: open again, one run further.
+//     open or sent it says that the copy died too: open again, one run further,
+//     and why is the job that sent it.
 //   - MoveLetter follows From → To where the table allows it: open → open,
 //     sent, resolved, discarded, held, gone; sent → open, resolved, held, gone;
 //     held → open, sent, resolved, discarded, gone; gone → resolved. open → open
@@ -104,9 +105,10 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 	switch {
 	case l.State == LetterNone:
 		l = *o
-		l.Key, l.Noted, l.Token = op.Key, now, ""
+		l.Key, l.Noted, l.Token, l.Why = op.Key, now, "", ""
 	case l.awaits(o.Token):
 		l.Run = max(l.Run, 1) + 1
+		l.Why = l.Job
 	default:
 		return l
 	}
@@ -114,7 +116,7 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 	if l.Run >= heldFrom {
 		l.State = LetterHeld
 	}
-	l.Job, l.Answer, l.Who, l.Why = "", Absent, "", ""
+	l.Job, l.Answer, l.Who = "", Absent, ""
 	return l
 }
 
@@ -140,7 +142,7 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		return l, Refused
 	case !answer && l.heldByOther(o.Job) && (to == LetterResolved || to == LetterSent || from == to && o.Job != ""):
 		return l, Refused
-	case from == LetterOpen && to == LetterOpen && o.Token != "" && l.Job == o.Job && l.Token != o.Token:
+	case from == LetterOpen && to == LetterOpen && o.Token != "" && o.Job != "" && l.Job == o.Job && l.Token != o.Token:
 		return l, Refused // the copy that is on its way bears the first
 	}
 	if to == LetterSent || to == LetterOpen {
