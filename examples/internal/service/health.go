@@ -83,21 +83,38 @@ func answer(w http.ResponseWriter, good bool) {
 	}
 }
 
+// pausedScope is what somebody has paused, as /status has it.
+type pausedScope struct {
+	Scope string    `json:"scope,omitempty"` // absent: the whole consumer
+	Since time.Time `json:"since"`
+	Who   string    `json:"who"`
+	Why   string    `json:"why"`
+}
+
 func (h *Health) tell(w http.ResponseWriter) {
-	s := h.status()
 	var done map[string]int
 	if n := h.counts.Load(); n != nil {
 		done = n.now()
+	}
+	describe(w, h.status(), done)
+}
+
+// describe writes a status as JSON.
+func describe(w http.ResponseWriter, s consumer.Status, done map[string]int) {
+	paused := make([]pausedScope, len(s.Paused))
+	for i, p := range s.Paused {
+		paused[i] = pausedScope{p.Scope, p.Since, p.Who, p.Why}
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(struct { //nolint:errchkjson // a peer that is gone is nobody's loss
 		Live       bool              `json:"live"`
 		Ready      bool              `json:"ready"`
 		Degraded   map[string]string `json:"degraded,omitempty"`
+		Paused     []pausedScope     `json:"paused,omitempty"`
 		Unfinished int               `json:"unfinished"`
 		Bytes      int               `json:"bytes"`
 		Hung       int               `json:"hung"`
 		Lag        int64             `json:"lag"`    // messages that are not settled, -1 until it is known
 		Counts     map[string]int    `json:"counts"` // of what became of deliveries
-	}{s.Live, s.Ready, s.Degraded, s.Unfinished, s.Bytes, s.Hung, s.Lag, done})
+	}{s.Live, s.Ready, s.Degraded, paused, s.Unfinished, s.Bytes, s.Hung, s.Lag, done})
 }

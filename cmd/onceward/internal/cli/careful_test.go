@@ -33,7 +33,7 @@ func TestALetterThatFailsAgainIsToldAndHeldInTheEnd(t *testing.T) {
 	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "may be approved")
 	call(t, "dlq", "replay", "plan", "-o", plan+"refused", via).want(t, cli.Done).shows(t, "refuse")
 	call(t, "dlq", "replay", "apply", plan+"refused", "--yes", via).want(t, cli.Partly).shows(t, "refused")
-	call(t, "doctor", via).want(t, cli.Done).shows(t, "1 letters are held")
+	call(t, "doctor", via).want(t, cli.Done).shows(t, "1 letter is held")
 
 	r.mended.Store(true)
 	call(t, "dlq", "open", id, "--reason", "seen", via).want(t, cli.Done)

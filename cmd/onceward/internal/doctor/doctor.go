@@ -74,6 +74,7 @@ func (x *examination) add(l Level, what, consequence, mend string) {
 // look at.
 func Look(s Setup) (found []Finding, unchecked []string) {
 	var x examination
+	x.pauses(&s) // first of its level: it is why nothing is handled
 	for i := range s.Topics {
 		t := &s.Topics[i]
 		x.source(&s, t)
@@ -265,17 +266,34 @@ func (x *examination) status(s *Setup) {
 	for _, d := range s.Degraded {
 		x.add(Warning, "degraded: "+d, "see the consumer's log", "mend the cause; it goes on by itself")
 	}
+	if s.Hung > 0 {
+		x.add(Warning, hungText(s.Hung), "their workers do nothing else", "find out what they wait for; a restart frees them")
+	}
+	if s.Held > 0 {
+		x.add(Note, heldText(s.Held), "no plan sends them unless they are approved", "onceward dlq list --state held")
+	}
+}
+
+func hungText(n int) string {
+	if n == 1 {
+		return "1 handler has outlived twice its timeout"
+	}
+	return fmt.Sprintf("%d handlers have outlived twice their timeout", n)
+}
+
+func heldText(n int) string {
+	if n == 1 {
+		return "1 letter is held, since it failed a third time"
+	}
+	return fmt.Sprintf("%d letters are held, since they failed a third time", n)
+}
+
+func (x *examination) pauses(s *Setup) {
 	for _, p := range s.Paused {
 		what, mend := "the consumer is paused", "onceward resume"
 		if p.Scope != "" {
 			what, mend = fmt.Sprintf("scope %q is paused", p.Scope), fmt.Sprintf("onceward resume --scope %q", p.Scope)
 		}
 		x.add(Note, fmt.Sprintf("%s since %s, by %s: %s", what, p.Since.UTC().Format(time.RFC3339), p.Who, p.Why), "nothing new starts there", mend)
-	}
-	if s.Hung > 0 {
-		x.add(Warning, fmt.Sprintf("%d handlers have outlived twice their timeout", s.Hung), "their workers do nothing else", "find out what they wait for; a restart frees them")
-	}
-	if s.Held > 0 {
-		x.add(Note, fmt.Sprintf("%d letters are held, since they failed a third time", s.Held), "no plan sends them unless they are approved", "onceward dlq list --state held")
 	}
 }

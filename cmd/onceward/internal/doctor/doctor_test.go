@@ -118,3 +118,17 @@ func TestOnJetStreamTheCommandsAreThoseOfNats(t *testing.T) {
 		t.Errorf("not checked: %v", unchecked)
 	}
 }
+
+func TestWhatIsPausedComesFirstAmongItsLevel(t *testing.T) {
+	s := sound()
+	s.Topics[0].DeadLetter.MaxAge = 365 * 24 * time.Hour
+	s.Paused, s.Held = []dedup.Pause{{Who: "ann", Why: "release"}}, 1
+	found, _ := Look(s)
+	notes := slices.DeleteFunc(found, func(f Finding) bool { return f.Level != Note })
+	if len(notes) < 3 || !strings.Contains(notes[0].What, "paused") {
+		t.Errorf("notes %+v, want the pause before the others", notes)
+	}
+	if !slices.ContainsFunc(notes, func(f Finding) bool { return strings.HasPrefix(f.What, "1 letter is held") }) {
+		t.Errorf("notes %+v", notes)
+	}
+}
