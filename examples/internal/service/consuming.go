@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
+	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/consumer"
 )
 
@@ -63,6 +66,14 @@ func (c *Consuming) Config(topic string, log *slog.Logger) consumer.Config {
 	}
 }
 
+// withFlag names the flag of the setting that an error names.
+func withFlag(err error) error {
+	if start, ok := errors.AsType[*brokers.StartError](err); ok && strings.Contains(start.Mend, "set Create") {
+		return fmt.Errorf("%w; here the flag --create sets Create", err)
+	}
+	return err
+}
+
 // Run consumes until ctx ends, and says what was done and what is left.
 func (c *Consuming) Run(ctx context.Context, p *Process, of *consumer.Consumer, health *Health) error {
 	admin, err := c.administer(of, p.Getenv)
@@ -70,7 +81,7 @@ func (c *Consuming) Run(ctx context.Context, p *Process, of *consumer.Consumer, 
 		return err
 	}
 	health.of(of, admin, &c.counts)
-	err = of.Run(ctx)
+	err = withFlag(of.Run(ctx))
 	c.log.Info("stopped", "lag", of.Status().Lag, "counts", c.counts.now())
 	return err
 }
