@@ -1,14 +1,17 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/onceward/onceward/deadletter"
@@ -141,7 +144,7 @@ func (r *run) plan(ctx context.Context) (*planFile, error) {
 	if err := errors.Join(err, f.Close()); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(r.talk, "the plan: %v\n", plan.Counts)
+	fmt.Fprintf(r.talk, "the plan: %s\n", words(plan.Counts))
 	return openPlan(path)
 }
 
@@ -173,6 +176,9 @@ func (r *run) apply(ctx context.Context, plan *planFile) (map[deadletter.Did]int
 			return nil, err
 		}
 	}
+	if r.o.kills > 0 {
+		fmt.Fprintf(r.talk, "the process that applies it was killed %d %s with kill -9, and called again\n", r.o.kills, times(r.o.kills))
+	}
 	stop, err := r.shop.consume(ctx)
 	if err != nil {
 		return nil, err
@@ -181,7 +187,7 @@ func (r *run) apply(ctx context.Context, plan *planFile) (map[deadletter.Did]int
 	if err != nil {
 		return nil, errors.Join(err, stop())
 	}
-	fmt.Fprintf(r.talk, "applied: %v\n", report.Counts)
+	fmt.Fprintf(r.talk, "applied: %s\n", words(report.Counts))
 	err = until(ctx, "the outcomes", func() (bool, error) {
 		counts, err := r.outcomes(ctx, plan)
 		return counts[deadletter.Waiting] == 0, err
@@ -206,9 +212,9 @@ func (r *run) judge(ctx context.Context, plan *planFile, did map[deadletter.Did]
 	if err != nil {
 		return result{}, err
 	}
-	fmt.Fprintf(r.talk, "outcome: %v\n", outcomes)
+	fmt.Fprintf(r.talk, "outcome: %s\n", words(outcomes))
 	res := result{
-		Letters: plan.Letters, Sent: did[deadletter.DidSend], Succeed: outcomes[deadletter.Succeeded],
+		Letters: plan.Letters, Sent: did[deadletter.DidSend] + did[deadletter.DidBefore], Succeed: outcomes[deadletter.Succeeded],
 		Resolved: outcomes[deadletter.Resolved], Refused: outcomes[deadletter.Refused],
 	}
 	for i := range r.o.letters {
@@ -225,6 +231,25 @@ func (r *run) judge(ctx context.Context, plan *planFile, did map[deadletter.Did]
 	fmt.Fprintf(r.talk, "proof: %d sent, %d succeeded, %d resolved without sending, %d left to a person, %d effects twice, %d lost\n",
 		res.Sent, res.Succeed, res.Resolved, res.Refused, res.Double, res.Lost)
 	return res, nil
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "time"
+	}
+	return "times"
+}
+
+// words are counts for people, the largest first: "300 reopen, 9 resolve".
+func words[K ~string](counts map[K]int) string {
+	names := slices.SortedFunc(maps.Keys(counts), func(a, b K) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	parts := make([]string, len(names))
+	for i, name := range names {
+		parts[i] = fmt.Sprintf("%d %s", counts[name], name)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // until waits for something, and looks every so often.

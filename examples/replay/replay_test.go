@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/onceward/onceward/deadletter"
 )
 
 // The processes that a run starts are this test binary.
@@ -71,6 +73,24 @@ func TestTheJSONFormIsFixed(t *testing.T) {
 	const want = `{"letters":500,"sent":400,"succeeded":0,"resolved_without_sending":0,"refused":0,"double_effects":0,"lost":0,"ok":true}`
 	if err != nil || string(text) != want {
 		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestCountsAreWords(t *testing.T) {
+	counts := map[deadletter.Action]int{deadletter.Resolve: 9, deadletter.Reopen: 300, deadletter.Refuse: 91, deadletter.Send: 100}
+	if got := words(counts); got != "300 reopen, 100 send, 91 refuse, 9 resolve" {
+		t.Errorf("%q", got)
+	}
+}
+
+// A person reads how often the sender was killed, and no Go map.
+func TestTheTalkOfARunIsForPeople(t *testing.T) {
+	var stdout, stderr bytes.Buffer
+	if status := replay(t.Context(), []string{"--letters", "40", "--kills", "2"}, &stdout, &stderr); status != 0 {
+		t.Fatalf("exit status %d: %s%s", status, stdout.String(), stderr.String())
+	}
+	if text := stdout.String(); !strings.Contains(text, "killed 2 times") || strings.Contains(text, "map[") {
+		t.Errorf("%s", text)
 	}
 }
 
