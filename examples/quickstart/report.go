@@ -107,7 +107,9 @@ func nextSteps(out io.Writer, o options, sample *letter) {
 		where = "All of them are in " + filepath.Join(o.keep, "letters.jsonl")
 	}
 	const program = "       go run github.com/onceward/onceward/examples/"
-	fmt.Fprintf(out, "\n   %s, one a line.\n\n3. Run against your own broker: a consumer to deploy, and traffic for it:\n\n", where)
+	fmt.Fprintf(out, "\n   %s, one a line.\n   Of a consumer that runs, as one of those below, the command onceward shows letters, and sends them back:\n\n", where)
+	const command = "       go run github.com/onceward/onceward/cmd/onceward@latest dlq"
+	fmt.Fprintf(out, command+" list --via http://127.0.0.1:8080\n"+command+" show ID --via http://127.0.0.1:8080\n\n3. Run against your own broker: a consumer to deploy, and traffic for it:\n\n")
 	fmt.Fprintf(out, program+own+"\n", "", " --create")
 	fmt.Fprintf(out, program+own+"\n", " produce", "")
 }
