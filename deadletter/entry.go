@@ -14,8 +14,8 @@ import (
 
 // Place is where a letter lies in its dead-letter topic.
 type Place struct {
-	Partition int32
-	Offset    int64
+	Partition int32 `json:"partition"`
+	Offset    int64 `json:"offset"`
 }
 
 // Entry is a letter as it lies in the topic, and what the store knows of it.

@@ -119,3 +119,18 @@ func TestARecordWithAnOpenLetterCannotBeDeletedUnderAPlan(t *testing.T) {
 		}
 	})
 }
+
+func TestASecondJobIsToldThatTheFirstHasSentALetterWithoutAKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`{"no":"id"}`)
+		d.digest()
+		first, second := d.plan(deadletter.Selection{}), d.plan(deadletter.Selection{})
+		want(t, "first", d.apply(first, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		d.digest()
+		want(t, "second", d.apply(second, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidChange: 1})
+		want(t, "first again", d.apply(first, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 1})
+		want(t, "outcome of the first", d.outcomes(first), map[deadletter.Outcome]int{deadletter.FailedAgain: 1})
+		want(t, "outcome of the second", d.outcomes(second), map[deadletter.Outcome]int{deadletter.NotSent: 1})
+	})
+}

@@ -1,0 +1,127 @@
+package deadletter_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceward/onceward/deadletter"
+)
+
+func TestACanaryThatFailsStopsTheRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		for i := range 30 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		stop := d.consume()
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 5})
+		var stopped *deadletter.StoppedError
+		if !errors.As(err, &stopped) || r.Counts[deadletter.DidSend] != 5 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		d.mend(nil)
+		if r, err = d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 5}); err != nil || r.Counts[deadletter.DidSend] != 30 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		time.Sleep(time.Minute)
+		stop()
+		for i := range 30 {
+			d.once(fmt.Sprintf("o-%d", i))
+		}
+	})
+}
+
+func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		r, err := d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 1, CanaryWait: time.Minute})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 1 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestTooManyFailuresStopAnApplication(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		for i := range 400 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		defer d.consume()()
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{MaxFailureRatio: 0.2, Rate: 20})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] > 100 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestWithoutARateFailuresStopAnApplicationBeforeAllIsSent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		for i := range 200 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		defer d.consume()()
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{MaxFailureRatio: 0.2})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 40 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		d.mend(nil)
+		r, err = d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{MaxFailureRatio: 0.2})
+		if err != nil || r.Counts[deadletter.DidSend] != 200 || r.Answered != 200 || r.FailedAgain != 0 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestThatTheLastCopiesFailedIsSeen(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		defer d.consume()()
+		r, err := d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{MaxFailureRatio: 0.5})
+		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 2 || r.FailedAgain == 0 {
+			t.Errorf("%v, %+v", err, r)
+		}
+	})
+}
+
+func TestAPlanWhoseCanaryFailedGoesOnOnceTheCauseIsMended(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		for i := range 12 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		defer d.consume()()
+		if _, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 3}); !errors.As(err, new(*deadletter.StoppedError)) {
+			t.Fatal(err)
+		}
+		d.mend(nil)
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 3})
+		if err != nil || r.Counts[deadletter.DidBefore] != 3 || r.Counts[deadletter.DidSend] != 9 {
+			t.Errorf("%v, %+v", err, r)
+		}
+		time.Sleep(time.Minute)
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.FailedAgain: 3, deadletter.Succeeded: 9})
+	})
+}
