@@ -71,7 +71,7 @@ func byNote(e *Entry, r *dedup.Record, t Terms) (Decision, bool) {
 	case n.State == dedup.LetterResolved, n.State == dedup.LetterDiscarded, n.State == dedup.LetterGone:
 		return Decision{Action: Skip, Why: "letter is " + n.State.String()}, true
 	case n.State == dedup.LetterSent, n.State == dedup.LetterOpen && n.Job != "":
-		return Decision{Action: Skip, Why: "held by job " + n.Job}, true
+		return Decision{Action: Skip, Why: "taken by job " + n.Job}, true
 	case n.State == dedup.LetterHeld && !t.Approved:
 		return Decision{Action: Refuse, Why: "held: its third run has failed", Approvable: true}, true
 	case r.Owed:
@@ -125,7 +125,7 @@ func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 		case !same:
 			return Decision{Action: Refuse, Why: "its id is " + r.State.String() + " with other content", Approvable: true}
 		case present:
-			return Decision{Action: Reopen, Why: r.State.String()}
+			return Decision{Action: Reopen, Why: "its record is " + r.State.String()}
 		case r.State == dedup.Failed:
 			return Decision{Action: Resolve, Why: "superseded: a later run has a letter of its own"}
 		}

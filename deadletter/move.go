@@ -24,16 +24,16 @@ func (q *Queue) Move(ctx context.Context, id string, to dedup.LetterState, who, 
 	}
 	done, err := q.move(ctx, n, to, dedup.Letter{ID: id, Who: who, Why: why})
 	if err == nil && !done {
-		err = fmt.Errorf("%w: letter %q is %s%s and cannot become %s", ErrRefused, id, n.State, heldBy(n), to)
+		err = fmt.Errorf("%w: letter %q is %s%s and cannot become %s", ErrRefused, id, n.State, takenBy(n), to)
 	}
 	return err
 }
 
-func heldBy(n *dedup.Letter) string {
+func takenBy(n *dedup.Letter) string {
 	if n.Job == "" || n.State != dedup.LetterOpen && n.State != dedup.LetterSent {
 		return ""
 	}
-	return ", held by job " + n.Job + ","
+	return ", taken by job " + n.Job + ","
 }
 
 // move is one step of a letter as it was seen.

@@ -55,7 +55,7 @@ func (a *application) next(w *work) (step, string) {
 		return doResolve, it.Decision.Why
 	}
 	if n.Job != "" {
-		return doLeave, "held by job " + n.Job
+		return doLeave, "taken by job " + n.Job
 	}
 	w.reopen = it.Decision.Action == Reopen
 	return doSend, ""

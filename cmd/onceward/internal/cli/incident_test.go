@@ -29,7 +29,7 @@ func TestAnIncidentIsWorkedOffThroughTheRunningConsumer(t *testing.T) {
 	call(t, "dlq", "list", via).want(t, cli.Done).shows(t, "ord-4", "open", "key")
 	id := ids(t, "--key", "ord-3", via)[0]
 	golden(t, "show.json", call(t, "dlq", "show", id, "--json", via).want(t, cli.Done).stdout)
-	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "reopen: failed", "x-tenant: acme", `"order_id": "ord-3"`, "order.create ord-3")
+	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "would reopen and send: its record is failed", "x-tenant: acme", `"order_id": "ord-3"`, "order.create ord-3")
 	call(t, "dlq", "show", id, "--payload", "hex", via).want(t, cli.Done).shows(t, "7b 22 6f 72")
 	golden(t, "export.jsonl", call(t, "dlq", "export", "--key", "ord-3", via).want(t, cli.Done).stdout)
 
@@ -79,9 +79,17 @@ func TestAnIncidentIsWorkedOffWhileTheConsumerIsStopped(t *testing.T) {
 	call(t, "dlq", "list", "ONCEWARD_FROM="+r.from(), "ONCEWARD_STORE=bolt:"+r.file).want(t, cli.Done).shows(t, "ord-2")
 	call(t, "dlq", "groups", "--from", r.from()).want(t, cli.Done).says(t, "without --store")
 	all := ids(t, r.offline())
-	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", r.offline()).want(t, cli.Done)
-	call(t, "dlq", "resolve", all[0], all[1], "--reason", "booked by hand", r.offline()).want(t, cli.Partly).says(t, "is resolved")
-	call(t, "dlq", "resolve", "0123456789abcdef0123456789abcdef", "--reason", "x", r.offline()).want(t, cli.Nothing)
+	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", "--yes", r.offline()).want(t, cli.Done)
+	// Said again with the same words it is done; with others it is refused.
+	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", "--yes", r.offline()).want(t, cli.Done).says(t, "by the same words", "1 of 1 letter is resolved")
+	call(t, "dlq", "resolve", all[0], "--reason", "a test", "--yes", r.offline()).want(t, cli.Partly).says(t, "is resolved and cannot")
+	call(t, "dlq", "resolve", all[1], "--reason", "x", terminal("no\n"), r.offline()).want(t, cli.Partly).says(t, "Resolve 1 letter? It cannot be undone.")
+	// A letter is named by how its id begins.
+	call(t, "dlq", "show", all[1][:8], r.offline()).want(t, cli.Done).shows(t, all[1])
+	call(t, "dlq", "show", all[1][:7], r.offline()).want(t, cli.Nothing)
+	call(t, "dlq", "show", "ffffffff00", r.offline()).want(t, cli.Nothing)
+	call(t, "dlq", "resolve", all[1][:12], "--reason", "booked by hand", "--yes", r.offline()).want(t, cli.Done)
+	call(t, "dlq", "resolve", "0123456789abcdef0123456789abcdef", "--reason", "x", "--yes", r.offline()).want(t, cli.Nothing)
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
 	call(t, "dlq", "replay", "plan", "-o", plan, r.offline()).want(t, cli.Done)
 	call(t, "dlq", "replay", "apply", plan, "--yes", r.offline()).want(t, cli.Done).shows(t, "sent", "1")
@@ -120,8 +128,8 @@ func TestAnotherFileOrAnOldCopyIsNotWrittenTo(t *testing.T) {
 	id := ids(t, r.offline())[0]
 	at := []string{"--from", r.from()}
 	call(t, "dlq", "list", at, "--store", "bolt:"+old).want(t, cli.Done).says(t, "careful", "older than")
-	call(t, "dlq", "resolve", id, "--reason", "x", at, "--store", "bolt:"+old).want(t, cli.Failed).says(t, "older than")
-	call(t, "dlq", "resolve", id, "--reason", "x", at, "--store", "bolt:"+r.file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
+	call(t, "dlq", "resolve", id, "--reason", "x", "--yes", at, "--store", "bolt:"+old).want(t, cli.Failed).says(t, "older than")
+	call(t, "dlq", "resolve", id, "--reason", "x", "--yes", at, "--store", "bolt:"+r.file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
 	call(t, "record", "delete", "ord-9", "--reason", "x", "--consumer", "billing", "--store", "bolt:"+old).want(t, cli.Nothing).says(t, "not checked")
-	call(t, "dlq", "resolve", id, "--reason", "x", r.offline()).want(t, cli.Done)
+	call(t, "dlq", "resolve", id, "--reason", "x", "--yes", r.offline()).want(t, cli.Done)
 }

@@ -98,8 +98,8 @@ func TestAnIncidentOnKafkaIsWorkedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	// With the consumer stopped, the same from its file, and from no other.
-	call(t, "dlq", "resolve", "0123", "--reason", "x", from, "--store", "bolt:"+file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
-	call(t, "dlq", "resolve", "0123", "--reason", "x", from, "--store", "bolt:"+file).want(t, cli.Nothing)
+	call(t, "dlq", "resolve", "0123", "--reason", "x", "--yes", from, "--store", "bolt:"+file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
+	call(t, "dlq", "resolve", "0123", "--reason", "x", "--yes", from, "--store", "bolt:"+file).want(t, cli.Nothing)
 	call(t, "dlq", "replay", "status", plan, "--store", "bolt:"+file).want(t, cli.Done).shows(t, "succeeded  9")
 	call(t, "dlq", "list", from, "--store", "bolt:"+file, "--state", "resolved").want(t, cli.Done).shows(t, "ord-8")
 }

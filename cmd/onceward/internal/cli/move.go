@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -11,15 +12,15 @@ import (
 )
 
 func (a *app) resolve() *cobra.Command {
-	return a.move("resolve", "Say that a letter is dealt with", dedup.LetterResolved, false)
+	return a.move("resolve", "Say that a letter is dealt with, for good", dedup.LetterResolved)
 }
 
 func (a *app) discard() *cobra.Command {
-	return a.move("discard", "Say that a letter is not worth it; its operation must be finished", dedup.LetterDiscarded, true)
+	return a.move("discard", "Say for good that a letter is not worth it; its operation must be finished", dedup.LetterDiscarded)
 }
 
 func (a *app) reopen() *cobra.Command {
-	return a.move("open", "Free a letter that is held, or that a job has taken and will not send", dedup.LetterOpen, false)
+	return a.move("open", "Free a letter that is held, or that a job has taken and will not send", dedup.LetterOpen)
 }
 
 // moved is what became of one letter.
@@ -27,31 +28,49 @@ type moved struct {
 	ID    string `json:"id"`
 	State string `json:"state"` // that it was to have
 	Done  bool   `json:"done"`
-	Error string `json:"error,omitzero"` // why not
+	// Already says that it was so before, by the same words.
+	Already bool   `json:"already,omitzero"`
+	Error   string `json:"error,omitzero"` // why not
 }
 
-// move gives letters another state.
-func (a *app) move(use, about string, to dedup.LetterState, ask bool) *cobra.Command {
+// move gives letters another state. What cannot be undone is asked for.
+func (a *app) move(use, about string, to dedup.LetterState) *cobra.Command {
 	var f connection
 	why := ""
+	ask := to != dedup.LetterOpen
+	long := about + "."
+	if ask {
+		long += `
+
+It cannot be undone: a letter that is resolved or discarded is never sent by a
+plan, and no command opens it again. Called twice with the same words it takes
+effect once.`
+	}
+	long += "\n\n" + prefixHelp
 	c := &cobra.Command{
-		Use: use + " ID… --reason TEXT", Short: about, Args: cobra.MinimumNArgs(1),
+		Use: use + " ID… --reason TEXT", Short: about, Long: long, Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
 			if why == "" || len(why) > dedup.MaxError {
 				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
 			}
 			if ask {
-				if err := a.confirm("%s %d letters?", use, len(ids)); err != nil {
+				if err := a.confirm("%s %s? It cannot be undone.", strings.ToUpper(use[:1])+use[1:], counted(len(ids), "letter")); err != nil {
 					return err
 				}
 			}
 			return a.with(c.Context(), &f, needs{letters: true, store: true, writes: true}, func(ctx context.Context, s *session) error {
+				ids, err := s.whole(ctx, ids)
+				if err != nil {
+					return err
+				}
 				return a.moveAll(ctx, s, ids, to, why)
 			})
 		},
 	}
 	f.flags(c, true)
-	a.flagYes(c)
+	if ask {
+		a.flagYes(c)
+	}
 	c.Flags().StringVar(&why, "reason", "", "`why`; kept with the letter")
 	return c
 }
@@ -63,8 +82,8 @@ func (a *app) flagYes(c *cobra.Command) {
 func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.LetterState, why string) error {
 	done, missing := 0, 0
 	for _, id := range ids {
-		err := s.moveOne(ctx, id, to, why)
-		m := moved{ID: id, State: to.String(), Done: err == nil}
+		already, err := s.moveOne(ctx, id, to, why)
+		m := moved{ID: id, State: to.String(), Done: err == nil, Already: already}
 		switch {
 		case err == nil:
 			done++
@@ -82,10 +101,16 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 			}
 		} else if m.Error != "" {
 			a.say("%s", m.Error)
+		} else if already {
+			a.say("letter %q was %s before, by the same words", id, to)
 		}
 	}
 	if !a.json {
-		a.say("%d of %d letters are %s", done, len(ids), to)
+		is := "are"
+		if done == 1 || len(ids) == 1 {
+			is = "is"
+		}
+		a.say("%d of %s %s %s", done, counted(len(ids), "letter"), is, to)
 	}
 	switch {
 	case done == len(ids):
@@ -96,19 +121,26 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 	return &exit{code: Partly}
 }
 
-// moveOne moves a letter. One that the store has no note of, since others have
+// moveOne moves a letter; already says that the same was said of it before. One that the store has no note of, since others have
 // written it or it is no letter at all, is looked for in the topic and noted.
-func (s *session) moveOne(ctx context.Context, id string, to dedup.LetterState, why string) error {
-	err := s.queue.Move(ctx, id, to, s.who, why)
-	if !errors.Is(err, deadletter.ErrNotFound) {
-		return err
+func (s *session) moveOne(ctx context.Context, id string, to dedup.LetterState, why string) (already bool, err error) {
+	err = s.queue.Move(ctx, id, to, s.who, why)
+	if errors.Is(err, deadletter.ErrNotFound) {
+		var e deadletter.Entry
+		if e, err = s.queue.Find(ctx, id); err == nil {
+			err = s.queue.Note(ctx, &e)
+		}
+		if err != nil {
+			return false, err
+		}
+		err = s.queue.Move(ctx, id, to, s.who, why)
 	}
-	e, err := s.queue.Find(ctx, id)
-	if err != nil {
-		return err
+	if !errors.Is(err, deadletter.ErrRefused) {
+		return false, err
 	}
-	if err := s.queue.Note(ctx, &e); err != nil {
-		return err
+	notes, failed := s.queue.Store.Letters(ctx, []string{id})
+	if failed == nil && len(notes) == 1 && notes[0].State == to && notes[0].Why == why {
+		return true, nil
 	}
-	return s.queue.Move(ctx, id, to, s.who, why)
+	return false, errors.Join(err, failed)
 }

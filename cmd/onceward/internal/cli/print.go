@@ -120,6 +120,17 @@ func number(n int) string {
 	return strconv.Itoa(n)
 }
 
+// counted is a number with what is counted.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	if root, ok := strings.CutSuffix(what, "y"); ok {
+		return strconv.Itoa(n) + " " + root + "ies"
+	}
+	return strconv.Itoa(n) + " " + what + "s"
+}
+
 // progress tells now and then how far something is.
 type progress struct {
 	a    *app

@@ -25,13 +25,18 @@ func (a *app) show() *cobra.Command {
 	form := ""
 	c := &cobra.Command{
 		Use: "show ID", Short: "One letter: its message, its key's record, and what a replay would decide",
+		Long: "One letter: its message, its key's record, and what a replay would decide.\n\n" + prefixHelp,
 		Args: cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, ok := payloadForms[form]; !ok {
 				return usage("--payload must be auto, text, json, hex or none")
 			}
 			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
-				l, err := s.look(ctx, args[0])
+				ids, err := s.whole(ctx, args)
+				if err != nil {
+					return err
+				}
+				l, err := s.look(ctx, ids[0])
 				if err != nil {
 					return err
 				}
@@ -147,7 +152,11 @@ func stateText(e *deadletter.Entry) string {
 	if e.Forgotten {
 		text = "none: its window is over, nobody can tell what became of it"
 	}
-	if n.Job != "" {
+	switch {
+	case n.Job == "":
+	case n.State == dedup.LetterOpen:
+		text += ", taken by job " + n.Job
+	default:
 		text += ", job " + n.Job
 	}
 	if n.Answer != dedup.Absent {
@@ -159,8 +168,17 @@ func stateText(e *deadletter.Entry) string {
 	return text
 }
 
+// wouldDo is what a replay would do, for people.
+var wouldDo = map[deadletter.Action]string{
+	deadletter.Reopen:  "would reopen and send",
+	deadletter.Send:    "would send",
+	deadletter.Resolve: "would resolve, without sending",
+	deadletter.Skip:    "would skip",
+	deadletter.Refuse:  "would refuse",
+}
+
 func decisionText(d *deadletter.Decision) string {
-	text := string(d.Action) + ": " + d.Why
+	text := wouldDo[d.Action] + ": " + d.Why
 	if d.Approvable {
 		text += " (may be approved: plan --approve)"
 	}
