@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -20,10 +19,16 @@ func (a *app) apply() *cobra.Command {
 	var how deadletter.ApplyConfig
 	c := &cobra.Command{
 		Use: "apply FILE", Short: "Do what a plan says; called again, it goes on where it stopped",
-		Args: cobra.ExactArgs(1),
+		Example: "  onceward dlq replay apply plan.jsonl --canary 5 --rate 50 --via http://127.0.0.1:8080",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if how.Rate < 0 || how.Canary < 0 || how.MaxFailureRatio < 0 || how.MaxFailureRatio > 1 {
-				return usage("--rate and --canary must not be negative, --max-failure-ratio must be 0 to 1")
+			if how.MaxFailureRatio > 1 {
+				return usage("--max-failure-ratio must be 0 to 1")
+			}
+			if !how.DryRun && (how.Canary > 0 || how.MaxFailureRatio > 0) {
+				if err := f.answers(a, "--canary and --max-failure-ratio watch what"); err != nil {
+					return err
+				}
 			}
 			file, p, err := readPlan(args[0])
 			if err != nil {
@@ -49,7 +54,7 @@ func (a *app) apply() *cobra.Command {
 	s := c.Flags()
 	s.Float64Var(&how.Rate, "rate", 0, "at most `N` copies a second, 0 for no bound")
 	s.IntVar(&how.Canary, "canary", 0, "send `N` letters first, and go on only when all of them have succeeded")
-	s.DurationVar(&how.CanaryWait, "canary-wait", 5*time.Minute, "`time` that they may take")
+	s.DurationVar(&how.CanaryWait, "canary-wait", 5*time.Minute, "`time` in which at least one must be answered")
 	s.Float64Var(&how.MaxFailureRatio, "max-failure-ratio", 0, "stop when more than this `share` of the answered copies has failed again, from the twentieth on")
 	s.BoolVar(&how.DryRun, "dry-run", false, "change nothing and send nothing; say what would be")
 	return c
@@ -91,30 +96,12 @@ type applied struct {
 	Stopped string   `json:"stopped,omitzero"` // why it ended before the plan's end
 }
 
-type whyNot struct {
-	Did     deadletter.Did `json:"did"`
-	Why     string         `json:"why"`
-	Count   int            `json:"count"`
-	Example string         `json:"example,omitzero"` // dl-id
-}
-
 func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile, how deadletter.ApplyConfig) error {
-	reasons := map[[2]string]*whyNot{}
+	why := reasons{}
 	how.Each = func(r deadletter.Result) {
-		if r.Did == deadletter.DidSend {
-			return
+		if r.Did != deadletter.DidSend && r.Did != deadletter.DidBefore {
+			why.add(whyNot{Did: r.Did, Why: r.Why, Example: r.ID})
 		}
-		// Reasons are few; ids in them are left out to keep it so.
-		why := deadletter.Pattern(r.Why)
-		w := reasons[[2]string{string(r.Did), why}]
-		if w == nil {
-			if len(reasons) == maxWhy {
-				return
-			}
-			w = &whyNot{Did: r.Did, Why: r.Why, Example: r.ID}
-			reasons[[2]string{string(r.Did), why}] = w
-		}
-		w.Count++
 	}
 	told := a.progress()
 	how.Progress = func(r deadletter.Report) {
@@ -123,38 +110,51 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 	report, err := s.queue.Apply(ctx, p, how)
 	out := applied{
 		Job: p.Job, DryRun: how.DryRun, Letters: report.Letters, Counts: report.Counts, Answered: report.Answered, FailedAgain: report.FailedAgain,
+		Why: why.list(),
 	}
-	for _, w := range reasons {
-		out.Why = append(out.Why, *w)
-	}
-	slices.SortFunc(out.Why, func(x, y whyNot) int {
-		return cmp.Or(cmp.Compare(y.Count, x.Count), cmp.Compare(x.Did, y.Did), cmp.Compare(x.Why, y.Why))
-	})
 	if err != nil {
 		out.Stopped = err.Error()
 	}
 	if shown := a.showApplied(&out, p); shown != nil {
 		return shown
 	}
-	return applyEnd(ctx, &report, err)
+	return a.applyEnd(ctx, s, &report, err)
 }
-
-const maxWhy = 100
 
 // applyEnd is how an application ends: what was not sent is told apart from
-// what did not work.
-func applyEnd(ctx context.Context, r *deadletter.Report, err error) error {
-	if err != nil && ctx.Err() != nil {
+// what did not work, and what is to be done next differs.
+func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, err error) error {
+	var stopped *deadletter.StoppedError
+	switch {
+	case err != nil && ctx.Err() != nil:
 		return partly("ended by a signal; apply the plan again to go on: %w", err)
-	}
-	if err != nil {
+	case errors.As(err, &stopped):
+		a.sayHindrances(ctx, s, r.FailedAgain == 0)
+		if r.FailedAgain > 0 {
+			return &next{err, "mend the cause, then make a new plan: what failed again has new letters"}
+		}
+		return &next{err, "let the consumer answer what was sent, then apply the plan again"}
+	case errors.Is(err, deadletter.ErrRefused):
 		return err
+	case err != nil:
+		return &next{err, applyAgain}
 	}
-	if r.Counts[deadletter.DidSend]+r.Counts[deadletter.DidResolve] < r.Letters {
-		return &exit{code: Partly}
+	if r.Counts[deadletter.DidSend]+r.Counts[deadletter.DidBefore]+r.Counts[deadletter.DidResolve] == r.Letters {
+		return nil
 	}
-	return nil
+	end := &exit{code: Partly}
+	switch {
+	case r.Counts[deadletter.DidFail] > 0:
+		return &next{end, applyAgain}
+	case r.Counts[deadletter.DidChange] > 0:
+		return &next{end, "make a new plan: what has changed is decided anew"}
+	case r.Counts[deadletter.DidRefuse] > 0:
+		return &next{end, "look at what is refused, with onceward dlq show ID; what you approve goes into a new plan, with --approve ID"}
+	}
+	return end
 }
+
+const applyAgain = "apply the plan again; what was sent is not sent again"
 
 func (a *app) showApplied(out *applied, p *deadletter.PlanFile) error {
 	if a.json {
@@ -164,16 +164,18 @@ func (a *app) showApplied(out *applied, p *deadletter.PlanFile) error {
 	f.add("job", out.Job)
 	f.add("letters", fmt.Sprintf("%d of %d", out.Letters, p.Letters))
 	for _, did := range []deadletter.Did{
-		deadletter.DidSend, deadletter.DidResolve, deadletter.DidRefuse, deadletter.DidSkip, deadletter.DidChange, deadletter.DidMiss, deadletter.DidFail,
+		deadletter.DidSend, deadletter.DidBefore, deadletter.DidResolve, deadletter.DidRefuse, deadletter.DidSkip, deadletter.DidChange, deadletter.DidMiss, deadletter.DidFail,
 	} {
-		f.add("  "+string(did), number(out.Counts[did]))
+		name := string(did)
+		if out.DryRun && (did == deadletter.DidSend || did == deadletter.DidResolve) {
+			name = "would be " + name
+		}
+		f.add("  "+name, number(out.Counts[did]))
 	}
 	if out.Answered > 0 {
 		f.add("answered", fmt.Sprintf("%d, %d of them failed again", out.Answered, out.FailedAgain))
 	}
-	for _, w := range out.Why {
-		f.add(string(w.Did), fmt.Sprintf("%d: %s (such as %s)", w.Count, w.Why, w.Example))
-	}
+	f.addReasons(out.Why)
 	if out.DryRun {
 		f.add("dry run", "nothing was changed, nothing was sent")
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/onceward/onceward/cmd/onceward/internal/address"
 	"github.com/onceward/onceward/deadletter"
@@ -19,12 +20,24 @@ type connection struct {
 	create                      bool
 	who                         string
 	envelope, idFrom, scope     string
+	// both says that the environment names two ways to the records, and no flag
+	// one of them.
+	both bool
+}
+
+// answers refuses a file where copies are waited for: nobody answers them while
+// the command holds it.
+func (f *connection) answers(a *app, what string) error {
+	if f.environment(a); f.via == "" && f.store != "" {
+		return usage("%s a running consumer answers, and none runs while its file is open here: start it and use --via URL", what)
+	}
+	return nil
 }
 
 // flags adds those of every command that looks somewhere; letters, those of
 // commands about dead letters.
 func (f *connection) flags(c *cobra.Command, letters bool) {
-	s := c.Flags()
+	s := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.StringVar(&f.store, "store", "", "the consumer's `STORE`: bolt:FILE (default $ONCEWARD_STORE)")
 	s.StringVar(&f.via, "via", "", "`URL` at which a running consumer serves consumer.Admin; it has letters and records (default $ONCEWARD_VIA)")
 	s.StringVar(&f.tokenFile, "token-file", "", "`file` with the token for --via (default: the token in $ONCEWARD_TOKEN)")
@@ -33,14 +46,18 @@ func (f *connection) flags(c *cobra.Command, letters bool) {
 	s.StringVar(&f.from, "from", "", "dead-letter topic, `ADDRESS` (default $ONCEWARD_FROM):\n"+address.Usage)
 	s.StringVar(&f.source, "source", "", "`topic` or stream that the consumer reads (default: what the name of the dead-letter topic says)")
 	if !letters {
+		addGroup(c, groupWhere, s)
 		return
 	}
 	s.DurationVar(&f.window, "window", 0, "`time` that the consumer's store remembers what is finished (default: what the consumer or its records say, or 336h)")
+	addGroup(c, groupWhere, s)
+	s = pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.StringVar(&f.envelope, "envelope", "", "`form` of the letters: auto, onceward, spring, watermill, connect, streams or bare\n(default: onceward where the name of the topic is, else auto)")
-	complete(c, "envelope", words(deadletter.Envelopes())...)
 	s.StringVar(&f.idFrom, "id-from", "", "`rule` that finds the business id in letters of others: field:PATH, header:NAME or broker-key")
 	s.StringVar(&f.scope, "scope", "", "`scope` of the key that --id-from makes")
 	s.BoolVar(&f.create, "create", false, "make the file of --store where there is none, for letters of others")
+	addGroup(c, groupForeign, s)
+	complete(c, "envelope", words(deadletter.Envelopes())...)
 }
 
 // environment fills in what flags leave open. Two ways to the same are not
@@ -56,6 +73,7 @@ func (f *connection) environment(a *app) {
 	if f.via == "" && !store {
 		f.via = a.Getenv("ONCEWARD_VIA")
 	}
+	f.both = f.both || !via && !store && f.via != "" && f.store != ""
 	if f.who == "" {
 		f.who = "unknown"
 		if u, err := user.Current(); err == nil && u.Username != "" {

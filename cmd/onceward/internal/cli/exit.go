@@ -58,10 +58,21 @@ func code(err error) int {
 	return Failed
 }
 
+// next is an error after which something is to be done that it does not say.
+type next struct {
+	error
+	what string
+}
+
+func (n *next) Unwrap() error { return n.error }
+
 // advice is what an error does not say itself: what to do now.
 func advice(err error) string {
 	var foreign *deadletter.ForeignError
+	var then *next
 	switch {
+	case errors.As(err, &then):
+		return "next: " + then.what
 	case errors.Is(err, boltstore.ErrLocked):
 		return "a running consumer holds its store: ask it, with --via and the address at which it serves consumer.Admin, or stop it first"
 	case errors.As(err, &foreign):

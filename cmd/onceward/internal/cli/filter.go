@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
@@ -32,20 +33,26 @@ var letterStates = []dedup.LetterState{
 }
 
 func (f *filter) flags(c *cobra.Command, limit int) {
-	s := c.Flags()
-	s.StringSliceVar(&f.reasons, "reason", nil, "only letters with this `REASON`; may be repeated")
-	s.StringSliceVar(&f.states, "state", nil, "only letters in this `STATE`, or all; may be repeated (default: open, sent and held)")
+	s := pflag.NewFlagSet("", pflag.ContinueOnError)
+	s.StringSliceVar(&f.reasons, "reason", nil, "only letters with this `REASON`; may be repeated:\n"+strings.Join(words(allReasons), ", "))
+	s.StringSliceVar(&f.states, "state", nil, "only letters in this `STATE`; may be repeated (default: open, sent and held):\n"+strings.Join(words(letterStates), ", ")+", all")
 	s.StringVar(&f.key, "key", "", "only letters of this business `ID`")
 	s.StringVar(&f.errors, "error", "", "only letters whose error text matches this regular `EXPRESSION`")
 	s.StringVar(&f.since, "since", "", "only letters of this `TIME` or later: as in RFC 3339, a date, or an age such as 90m or 7d")
 	s.StringVar(&f.until, "until", "", "only letters before this `TIME`")
 	s.IntVar(&f.limit, "limit", limit, "at most `N` letters, 0 for all")
+	addGroup(c, groupLetters, s)
 	complete(c, "reason", words(allReasons)...)
 	complete(c, "state", append(words(letterStates), "all")...)
 }
 
+// given says whether a flag says which letters are meant.
+func (f *filter) given(c *cobra.Command) bool {
+	return slices.ContainsFunc([]string{"reason", "state", "key", "error", "since", "until", "limit"}, c.Flags().Changed)
+}
+
 func (f *filter) read(ids []string) (deadletter.Filter, error) {
-	out := deadletter.Filter{IDs: ids, Key: f.key, Limit: max(f.limit, 0)}
+	out := deadletter.Filter{IDs: ids, Key: f.key, Limit: f.limit}
 	for _, text := range f.reasons {
 		r := deadletter.Reason(text)
 		if !r.Valid() {

@@ -39,8 +39,6 @@ func Run(ctx context.Context, p *Process) int {
 	root := a.root()
 	root.SetArgs(p.Args)
 	root.SetIn(p.Stdin)
-	// Completion scripts go to stdout as they are: they are the command's own.
-	root.SetOut(p.Stdout)
 	root.SetErr(a.talk)
 	c, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -75,22 +73,32 @@ Where to look: --from the dead-letter topic and --store the consumer's store, or
 Exit status: 0 done; 1 failed; 2 wrong flags; 3 nothing matched; 4 partly done,
 refused, or found wanting.`,
 		SilenceErrors: true, SilenceUsage: true,
-		PersistentPreRun: func(*cobra.Command, []string) { a.began = true },
-		Args:             noArguments,
-		RunE:             help,
+		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
+			if err := noNegatives(c); err != nil {
+				return err
+			}
+			a.began = true
+			return nil
+		},
+		Args: noArguments,
+		RunE: help,
 	}
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "data as JSON: one object, or one a line for lists")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	root.AddCommand(a.dlq(), a.record(), a.pause(), a.resume(), a.doctor(), a.version())
-	return root
-}
-
-// noArguments names an unknown subcommand as what it is.
-func noArguments(c *cobra.Command, args []string) error {
-	if len(args) > 0 {
-		return fmt.Errorf("%s: unknown command %q; --help lists those there are", c.CommandPath(), args[0])
+	root.SetHelpCommand(helpCommand())
+	root.SetUsageFunc(writeUsage)
+	root.SetFlagErrorFunc(flagFault)
+	// Completion scripts go to stdout as they are: they are the command's own.
+	root.SetOut(a.Stdout)
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		if c.Name() == "completion" {
+			c.Args, c.RunE = noArguments, help
+		}
 	}
-	return nil
+	sayArguments(root)
+	return root
 }
 
 // help is what a command that has others below does by itself.

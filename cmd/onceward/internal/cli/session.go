@@ -34,6 +34,9 @@ type session struct {
 	who    string
 	blind  bool // there is no store: nothing is known but the letters themselves
 	file   *boltstore.Store
+	// noMarks says why the broker, which is asked for nothing but the consumer's
+	// marks, was not reached.
+	noMarks error
 	closes []func() error
 }
 
@@ -54,7 +57,10 @@ func (a *app) open(ctx context.Context, f *connection, n needs) (_ *session, err
 			err = errors.Join(err, s.close())
 		}
 	}()
-	if f.via != "" && f.store != "" {
+	switch {
+	case f.both:
+		return nil, usage("$ONCEWARD_VIA and $ONCEWARD_STORE are both set, and are two ways to the same records: unset one, or give --via or --store")
+	case f.via != "" && f.store != "":
 		return nil, usage("--via and --store are two ways to the same records: give one")
 	}
 	var at *address.Address
@@ -63,10 +69,16 @@ func (a *app) open(ctx context.Context, f *connection, n needs) (_ *session, err
 			return nil, usage("--from: %w", err)
 		}
 	}
+	if f.via != "" && !strings.HasPrefix(f.via, "http://") && !strings.HasPrefix(f.via, "https://") {
+		return nil, usage("--via must be the address of a running consumer as http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:8080")
+	}
 	if f.via != "" {
 		if err := a.reach(ctx, s, f); err != nil {
 			return nil, err
 		}
+	}
+	if n.letters && at == nil && f.via == "" {
+		return nil, usage("where are the letters? --from ADDRESS, or --via URL of a running consumer")
 	}
 	if f.via == "" {
 		if err := a.openStore(s, f, n); err != nil {
@@ -77,6 +89,8 @@ func (a *app) open(ctx context.Context, f *connection, n needs) (_ *session, err
 		if err := a.openLetters(ctx, s, f, at); err != nil {
 			return nil, err
 		}
+	} else if at != nil && s.file != nil && n.writes {
+		s.noMarks = s.connect(ctx, at)
 	}
 	if err := a.whose(ctx, s, f, at, n); err != nil {
 		return nil, err
@@ -109,26 +123,41 @@ func (a *app) reach(ctx context.Context, s *session, f *connection) error {
 	}
 	c, err := via.Connect(ctx, f.via, via.Options{Token: token, Who: f.who})
 	if err != nil {
-		return fmt.Errorf("--via: %w", err)
+		return fmt.Errorf("--via: %w", besides(err, token))
 	}
 	s.closes = append(s.closes, func() error { c.Close(); return nil })
 	info, err := c.Consumer(ctx)
 	if err != nil {
-		return err
+		return besides(err, token)
 	}
 	s.via, s.info, s.who = c, &info, string(info.You.Who)
 	s.queue.Store, s.queue.Broker = c, c
 	return nil
 }
 
+// besides adds to an error of a consumer that was not reached what can be done.
+func besides(err error, token string) error {
+	switch {
+	case errors.Is(err, via.ErrToken) && token == "":
+		return fmt.Errorf("%w; give it in $ONCEWARD_TOKEN, or in a file with --token-file", err)
+	case errors.Is(err, via.ErrToken):
+		return fmt.Errorf("%w; it is that of --token-file, or else of $ONCEWARD_TOKEN", err)
+	case errors.Is(err, via.ErrUnreachable):
+		return fmt.Errorf("%w; if it is stopped, use --from and --store", err)
+	}
+	return err
+}
+
 // openLetters connects to the broker that has the letters.
 func (a *app) openLetters(ctx context.Context, s *session, f *connection, at *address.Address) error {
-	if at == nil && s.via == nil {
-		return usage("where are the letters? --from ADDRESS, or --via URL of a running consumer")
-	}
 	if at == nil {
 		return s.lettersOf(f)
 	}
+	return s.connect(ctx, at)
+}
+
+// connect connects to the broker at an address.
+func (s *session) connect(ctx context.Context, at *address.Address) error {
 	connecting, cancel := context.WithTimeout(ctx, connectWait)
 	defer cancel()
 	b, err := at.Connect(connecting, "onceward-command")

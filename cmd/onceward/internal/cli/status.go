@@ -17,9 +17,15 @@ func (a *app) status() *cobra.Command {
 	each := false
 	wait := time.Duration(0)
 	c := &cobra.Command{
-		Use: "status FILE", Short: "What became of each letter of a plan, from the records",
-		Args: cobra.ExactArgs(1),
+		Use: "status FILE", Short: "What became of the letters of a plan, from the records",
+		Example: "  onceward dlq replay status plan.jsonl --each",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
+			if wait > 0 {
+				if err := f.answers(a, "--wait is for what"); err != nil {
+					return err
+				}
+			}
 			file, p, err := readPlan(args[0])
 			if err != nil {
 				return err
@@ -30,8 +36,13 @@ func (a *app) status() *cobra.Command {
 			}
 			return a.with(c.Context(), &f, needs{store: true}, func(ctx context.Context, s *session) error {
 				s.queue.Topic = p.Topic
-				if err := s.settled(ctx, p, wait, a.progress()); err != nil {
+				waiting, err := s.settled(ctx, p, wait, a.progress())
+				if err != nil {
 					return err
+				}
+				if waiting > 0 {
+					a.say("%d copies still wait after %v", waiting, wait)
+					a.sayHindrances(ctx, s, true)
 				}
 				return a.showStatus(ctx, s, p, each)
 			})
@@ -43,30 +54,31 @@ func (a *app) status() *cobra.Command {
 	return c
 }
 
-// settled waits until no copy of the plan waits, at most for a time.
-func (s *session) settled(ctx context.Context, p *deadletter.PlanFile, most time.Duration, told *progress) error {
+// settled waits until no copy of the plan waits, at most for a time, and says
+// how many do then.
+func (s *session) settled(ctx context.Context, p *deadletter.PlanFile, most time.Duration, told *progress) (waiting int, err error) {
 	const poll = time.Second // an outcome takes longer than that to be of interest
 	for end := time.Now().Add(most); time.Now().Before(end); {
-		waiting := 0
+		waiting = 0
 		for e, err := range s.queue.Outcome(ctx, p) {
 			if err != nil {
-				return err
+				return 0, err
 			}
 			if e.Outcome == deadletter.Waiting {
 				waiting++
 			}
 		}
 		if waiting == 0 {
-			return nil
+			return 0, nil
 		}
 		told.tell("%d copies wait", waiting)
 		select {
 		case <-ctx.Done():
-			return ctx.Err()
+			return 0, ctx.Err()
 		case <-time.After(poll):
 		}
 	}
-	return nil
+	return waiting, nil
 }
 
 // endedShown is one letter, one a line with --each --json.
@@ -99,7 +111,6 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 			return err
 		}
 		out.Counts[e.Outcome]++
-		good := e.Outcome == deadletter.Succeeded || e.Outcome == deadletter.Resolved
 		switch {
 		case a.json && each:
 			shown := endedShown{ID: e.ID, Scope: adminapi.Text(e.Key.Scope), Key: adminapi.Text(e.Key.ID), Outcome: string(e.Outcome), Error: adminapi.Text(e.Record.Error)}
@@ -109,7 +120,7 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 			if err := a.object(shown); err != nil {
 				return err
 			}
-		case !a.json && (each || !good && t.rows < defaultLimit):
+		case !a.json && each:
 			if err := t.row(string(e.Outcome), short(keyText(e.Key), 48), e.Record.State.String(), short(e.Record.Error, 60), e.ID); err != nil {
 				return err
 			}
@@ -121,7 +132,7 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 		}
 	}
 	if !a.json {
-		if err := a.statusTable(&out, t, each); err != nil {
+		if err := a.statusTable(&out, t); err != nil {
 			return err
 		}
 	}
@@ -131,15 +142,12 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 	return nil
 }
 
-func (a *app) statusTable(out *statusShown, t *table, each bool) error {
+func (a *app) statusTable(out *statusShown, t *table) error {
 	if t.rows > 0 {
 		if err := t.flush(); err != nil {
 			return err
 		}
 		fmt.Fprintln(a.out)
-	}
-	if !each && t.rows == defaultLimit {
-		a.say("these are the first %d that have not succeeded; --each lists all", defaultLimit)
 	}
 	f := a.facts()
 	f.add("job", out.Job)

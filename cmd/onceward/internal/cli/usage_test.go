@@ -1,0 +1,79 @@
+package cli_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/cli"
+)
+
+func TestAWrongCallIsToldWhatItLacks(t *testing.T) {
+	kafka := []string{"--from", "kafka://a/t"}
+	for _, c := range []struct {
+		args []string
+		says string
+	}{
+		{[]string{"dlq", "lsit"}, `there is no command "dlq lsit"; is it list?`},
+		{[]string{"frobnicate"}, `there is no command "frobnicate"`},
+		{[]string{"completion", "nosuch"}, `there is no command "completion nosuch"`},
+		{[]string{"completion", "bash", "x"}, "too many arguments: onceward completion bash"},
+		{[]string{"help", "nosuch"}, `there is no command "nosuch"`},
+		{[]string{"help", "dlq", "nosuch"}, `there is no command "dlq nosuch"`},
+		{[]string{"dlq", "groups", "x"}, `onceward dlq groups takes no argument such as "x"`},
+		{[]string{"dlq", "show"}, "ID is missing: onceward dlq show ID"},
+		{[]string{"dlq", "show", "a", "b"}, "too many arguments: onceward dlq show ID"},
+		{[]string{"dlq", "replay", "apply"}, "FILE is missing: onceward dlq replay apply FILE"},
+		{[]string{"record", "get"}, "KEY is missing: onceward record get KEY"},
+		{append([]string{"dlq", "list", "--limit", "-1"}, kafka...), "--limit must be a whole number of 0 or more, not -1"},
+		{append([]string{"record", "list", "--limit", "-1"}, kafka...), "--limit must be a whole number of 0 or more, not -1"},
+		{append([]string{"dlq", "list", "--limit", "many"}, kafka...), `--limit must be a whole number, not "many"`},
+		{append([]string{"dlq", "list", "--limit"}, []string{}...), "--limit lacks its value: --limit N"},
+		{append([]string{"dlq", "list", "--window", "-1h"}, kafka...), "--window must be a time such as 30s, 15m or 24h of 0 or more"},
+		{append([]string{"dlq", "list", "--window", "soon"}, kafka...), `--window must be a time such as 30s, 15m or 24h, not "soon"`},
+		{[]string{"dlq", "replay", "apply", "f", "--rate", "-1"}, "--rate must be a number of 0 or more"},
+		{[]string{"dlq", "replay", "apply", "f", "--rate", "NaN"}, "--rate must be a number of 0 or more"},
+		{[]string{"dlq", "replay", "apply", "f", "--canary", "-1"}, "--canary must be"},
+		{[]string{"dlq", "replay", "apply", "f", "--max-failure-ratio", "2"}, "must be 0 to 1"},
+		{[]string{"dlq", "replay", "status", "f", "--wait", "-1s"}, "--wait must be"},
+		{[]string{"dlq", "list", "--frobnicate"}, "there is no flag --frobnicate"},
+		{[]string{"dlq", "list", "-z"}, "there is no flag -z"},
+		{[]string{"dlq", "list", "--via", "127.0.0.1:8080"}, "http://127.0.0.1:8080"},
+		{[]string{"dlq", "list", "--via", "ftp://u:secret@a"}, "http://HOST:PORT"},
+		// Nobody answers what is waited for while a file is held.
+		{[]string{"dlq", "replay", "apply", "f", "--canary", "1", "--store", "bolt:f"}, "--via"},
+		{[]string{"dlq", "replay", "apply", "f", "--max-failure-ratio", "0.1", "--store", "bolt:f"}, "--via"},
+		{[]string{"dlq", "replay", "status", "f", "--wait", "1s", "--store", "bolt:f"}, "--via"},
+	} {
+		r := call(t, c.args).want(t, cli.Usage).says(t, c.says)
+		for _, raw := range []string{"strconv", "arg(s)", "secret", "onceward: onceward dlq: "} {
+			if strings.Contains(r.stderr, raw) {
+				t.Errorf("%v: %q is in %q", c.args, raw, r.stderr)
+			}
+		}
+	}
+	call(t, "dlq", "replay", "apply", "f", "--canary", "1", "ONCEWARD_STORE=bolt:f").want(t, cli.Usage).says(t, "--via")
+}
+
+func TestTheHelpOfACommandBeginsWithItsOwnFlags(t *testing.T) {
+	for _, c := range []struct{ command, own, next string }{
+		{"dlq replay apply", "--canary", "Where to look:"}, {"dlq replay plan", "--approve", "Which letters:"},
+		{"dlq replay status", "--each", "Where to look:"}, {"pause", "--reason", "Where to look:"},
+	} {
+		text := call(t, strings.Fields(c.command), "--help").want(t, cli.Done).stdout
+		own, next := strings.Index(text, c.own+" "), strings.Index(text, c.next)
+		if own < 0 || next < own {
+			t.Errorf("%s: %s is not before %q in\n%s", c.command, c.own, c.next, text)
+		}
+		if head, _, _ := strings.Cut(text, c.next); strings.Contains(head, "--token-file") {
+			t.Errorf("%s: flags of the connection are among its own:\n%s", c.command, head)
+		}
+		if same := call(t, "help", strings.Fields(c.command)).want(t, cli.Done).stdout; same != text {
+			t.Errorf("help %s is not %s --help:\n%s", c.command, c.command, same)
+		}
+	}
+	call(t, "dlq", "list", "--help").shows(t, "crash-loop, decode", "resolved, discarded, gone, none, all", "Every command:", "--json")
+	for _, command := range []string{"dlq replay apply", "dlq replay plan", "dlq replay status"} {
+		call(t, strings.Fields(command), "--help").shows(t, "Examples:\n  onceward "+command)
+	}
+	call(t, "__complete", "help", "dlq", "").want(t, cli.Done).shows(t, "groups")
+}
