@@ -14,6 +14,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/internal/adminapi"
 )
 
 // doneBefore is one operation to be marked.
@@ -21,7 +24,26 @@ type doneBefore struct {
 	Scope string    `json:"scope"`
 	ID    string    `json:"id"`
 	At    time.Time `json:"at"`
+
+	line    int  // of the file; 0 from Redis
+	notDone bool // by its record, where it was exported
 }
+
+// place is where the operation stands, the n-th of all.
+func (d *doneBefore) place(n int) string {
+	if d.line > 0 {
+		return fmt.Sprintf("line %d", d.line)
+	}
+	return fmt.Sprintf("operation %d", n)
+}
+
+// faulty is an operation, or a line, that is none: called again, it is none
+// again.
+type faulty struct{ error }
+
+func (f faulty) Unwrap() error { return f.error }
+
+const wantedLine = `want {"scope":…,"id":…,"at":…}, or a line of "record export"`
 
 func (in *importing) open(ctx context.Context, a *app, args []string) (iter.Seq2[doneBefore, error], error) {
 	if len(args) == 0 {
@@ -40,8 +62,9 @@ func (in *importing) open(ctx context.Context, a *app, args []string) (iter.Seq2
 	}, nil
 }
 
-// maxImportLine is a key of the largest size, every byte of it escaped.
-const maxImportLine = 16 << 10
+// maxImportLine is the largest record that is exported: sixteen effects with an
+// outcome of the largest size have 1.5 MiB.
+const maxImportLine = 4 << 20
 
 func lines(r io.Reader) iter.Seq2[doneBefore, error] {
 	return func(yield func(doneBefore, error) bool) {
@@ -53,25 +76,55 @@ func lines(r io.Reader) iter.Seq2[doneBefore, error] {
 			if len(bytes.TrimSpace(in.Bytes())) == 0 {
 				continue
 			}
-			var d doneBefore
-			strict := json.NewDecoder(bytes.NewReader(in.Bytes()))
-			strict.DisallowUnknownFields()
-			if err := strict.Decode(&d); err != nil {
-				yield(d, fmt.Errorf("line %d: %w", n, err))
-				return
+			d, err := readDone(in.Bytes())
+			if d.line = n; err != nil {
+				err = faulty{fmt.Errorf("line %d: %w; %s", n, err, wantedLine)}
 			}
-			if _, err := strict.Token(); !errors.Is(err, io.EOF) {
-				yield(d, fmt.Errorf("line %d: more follows after the object", n))
-				return
-			}
-			if !yield(d, nil) {
+			if !yield(d, err) || err != nil {
 				return
 			}
 		}
-		if err := in.Err(); err != nil {
+		err := in.Err()
+		switch {
+		case errors.Is(err, bufio.ErrTooLong):
+			yield(doneBefore{}, faulty{fmt.Errorf("line %d is longer than %d bytes", n+1, maxImportLine)})
+		case err != nil:
 			yield(doneBefore{}, fmt.Errorf("line %d: %w", n+1, err))
 		}
 	}
+}
+
+// readDone reads a line: an operation, or its record as it was exported.
+func readDone(line []byte) (d doneBefore, err error) {
+	var exported struct {
+		Key json.RawMessage `json:"key"`
+	}
+	if json.Unmarshal(line, &exported) == nil && bytes.HasPrefix(exported.Key, []byte("{")) {
+		var r adminapi.Record
+		if err := adminapi.DecodeAnswer(line, &r); err != nil {
+			return d, err
+		}
+		return ofRecord(r.Dedup()), nil
+	}
+	strict := json.NewDecoder(bytes.NewReader(line))
+	strict.DisallowUnknownFields()
+	if err := strict.Decode(&d); err != nil {
+		return d, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "json: "))
+	}
+	if _, err := strict.Token(); !errors.Is(err, io.EOF) {
+		return d, errors.New("more follows after the object")
+	}
+	return d, nil
+}
+
+// ofRecord is a record as it was exported, here or from another consumer.
+func ofRecord(r dedup.Record) doneBefore {
+	d := doneBefore{Scope: r.Key.Scope, ID: r.Key.ID, At: r.Finished}
+	if d.At.IsZero() {
+		d.At = r.Created
+	}
+	d.notDone = r.Ended() != dedup.Succeeded
+	return d
 }
 
 func (in *importing) fromRedis(ctx context.Context, a *app) (iter.Seq2[doneBefore, error], error) {

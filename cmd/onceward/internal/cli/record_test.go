@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
 	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/dedup/boltstore"
 )
 
 func TestRecordsAreSeenAndChanged(t *testing.T) {
@@ -82,7 +83,14 @@ func TestWhatIsImportedIsNotHandled(t *testing.T) {
 	if err := os.WriteFile(file, []byte(`{"id":"ord-4"}`+"\n"+`{"ib":"ord-5"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	call(t, args, via).want(t, cli.Partly).says(t, "line 2")
+	again := call(t, args, via).want(t, cli.Partly).says(t, "line 2", `unknown field "ib"`, "record export")
+	if strings.Contains(again.stderr, "it goes on") {
+		t.Errorf("the same line stops it again: %s", again.stderr)
+	}
+	if err := os.WriteFile(file, []byte(`{"scope":"order.create","id":"ord-4"}`+"\n"+`{"id":"ord-5"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(t, "record", "import", file, "--reason", "cutover", "--yes", via).want(t, cli.Failed).says(t, "line 2 has no scope: give --scope")
 	ran := r.ran.Load()
 	for _, id := range []string{"ord-1", "ord-2", "ord-3", "ord-4"} {
 		r.publish("created", order(id, "fine"))
@@ -91,6 +99,28 @@ func TestWhatIsImportedIsNotHandled(t *testing.T) {
 	if now := r.ran.Load(); now != ran+1 {
 		t.Errorf("handler ran for %d of four orders, want for the one that was done too long ago", now-ran)
 	}
+}
+
+func TestWhatWasExportedIsImported(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "fine"))
+	r.publish("created", order("ord-2", "refuse"))
+	r.letters(1)
+	file := filepath.Join(t.TempDir(), "records.jsonl")
+	if err := os.WriteFile(file, []byte(call(t, "record", "export", "--via", r.via).want(t, cli.Done).stdout), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"record", "import", file, "--reason", "moved", "--yes", "--store", "bolt:" + file + ".db", "--consumer", "invoices"}
+	fresh, err := boltstore.Open(file+".db", boltstore.Options{})
+	if err == nil {
+		err = fresh.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	call(t, args).want(t, cli.Done).says(t, "2 read: 1 imported", "1 not done by their records")
+	call(t, "record", "get", "ord-1", "--store", "bolt:"+file+".db", "--consumer", "invoices").want(t, cli.Done).shows(t, "invoices", "order.create/ord-1", "succeeded")
 }
 
 func TestAPauseHoldsUntilItIsLifted(t *testing.T) {
@@ -111,7 +141,11 @@ func TestAPauseHoldsUntilItIsLifted(t *testing.T) {
 	r.stop()
 	offline := []string{"--store", "bolt:" + r.file, "--consumer", "billing"}
 	call(t, "resume", "--scope", "order.cancel", offline).want(t, cli.Done).says(t, "is not paused")
-	call(t, "pause", "--reason", "maintenance", "--yes", offline).want(t, cli.Done)
+	call(t, "pause", "--reason", "maintenance", "--yes", offline).want(t, cli.Done).says(t, "not checked")
+	checked := call(t, "pause", "--reason", "maintenance", "--yes", offline, "ONCEWARD_FROM="+r.from()).want(t, cli.Done)
+	if strings.Contains(checked.stderr, "not checked") {
+		t.Errorf("the broker is known: %s", checked.stderr)
+	}
 	call(t, "record", "list", offline).want(t, cli.Done).shows(t, "ord-1")
 	if strings.Contains(call(t, "record", "list", offline).stdout, "pause") {
 		t.Error("a pause is listed among the operations")

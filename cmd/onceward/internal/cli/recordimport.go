@@ -25,7 +25,8 @@ messages is a duplicate here.
 
 A file, or stdin as -, has a JSON object a line: {"scope":…,"id":…,"at":…}; scope
 may be left out with --scope, at, the time when it was done, is optional and
-shortens how long it is remembered. From Redis come the ids of keys that match a
+shortens how long it is remembered. Lines of "record export" are taken, too, also
+those of another consumer; of them, what has not succeeded is left out. From Redis come the ids of keys that match a
 pattern such as done:order:*, what stands for the star. What has a record already
 is left as it is, so that it can be called again.`,
 		Args: cobra.MaximumNArgs(1),
@@ -83,8 +84,9 @@ func (in *importing) check(args []string) error {
 type imported struct {
 	Read     int    `json:"read"`
 	Imported int    `json:"imported"`
-	Known    int    `json:"known"`   // that have a record already
-	Expired  int    `json:"expired"` // done longer ago than the window
+	Known    int    `json:"known"`             // that have a record already
+	Expired  int    `json:"expired"`           // done longer ago than the window
+	NotDone  int    `json:"not_done,omitzero"` // by their exported records
 	Stopped  string `json:"stopped,omitzero"`
 }
 
@@ -114,9 +116,13 @@ func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter
 			if d.Scope == "" {
 				d.Scope = in.scope
 			}
+			if d.notDone {
+				out.NotDone++
+				continue
+			}
 			key := dedup.Key{Consumer: s.queue.Consumer, Scope: d.Scope, ID: d.ID}
-			if err := key.Validate(); err != nil || dedup.ReservedScope(d.Scope) {
-				return errors.Join(flush(), fmt.Errorf("operation %d, scope %q, is no operation's: %w", out.Read, d.Scope, err))
+			if err := importable(key); err != nil {
+				return errors.Join(flush(), faulty{fmt.Errorf("%s %w", d.place(out.Read), err)})
 			}
 			left := remembered(window, now, d.At)
 			if left <= 0 {
@@ -141,15 +147,38 @@ func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter
 			return err
 		}
 	} else {
-		a.say("%d read: %d imported, %d had a record already, %d were done longer ago than they are remembered", out.Read, out.Imported, out.Known, out.Expired)
+		notDone := ""
+		if out.NotDone > 0 {
+			notDone = fmt.Sprintf(", %d not done by their records", out.NotDone)
+		}
+		a.say("%d read: %d imported, %d had a record already, %d done longer ago than is remembered%s", out.Read, out.Imported, out.Known, out.Expired, notDone)
 	}
+	_, stops := errors.AsType[faulty](err)
 	switch {
+	case stops && out.Imported > 0:
+		return partly("%w; what is before it is imported, and is left as it is when it is called again", err)
 	case err != nil && out.Imported > 0:
 		return partly("%w; called again, it goes on", err)
 	case err != nil:
 		return err
 	case out.Read == 0:
 		return nothing("there was no operation to import")
+	}
+	return nil
+}
+
+// importable says why a key is no operation's.
+func importable(k dedup.Key) error {
+	switch {
+	case k.Scope == "":
+		return errors.New("has no scope: give --scope")
+	case k.ID == "":
+		return errors.New("has no id: " + wantedLine)
+	case dedup.ReservedScope(k.Scope):
+		return fmt.Errorf("has the scope %q, and those that begin with \"onceward.\" are not those of operations", k.Scope)
+	}
+	if err := k.Validate(); err != nil {
+		return fmt.Errorf("has a key that cannot be one: %w", err)
 	}
 	return nil
 }
