@@ -131,5 +131,6 @@ func TestAnotherFileOrAnOldCopyIsNotWrittenTo(t *testing.T) {
 	call(t, "dlq", "resolve", id, "--reason", "x", "--yes", at, "--store", "bolt:"+old).want(t, cli.Failed).says(t, "older than")
 	call(t, "dlq", "resolve", id, "--reason", "x", "--yes", at, "--store", "bolt:"+r.file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
 	call(t, "record", "delete", "ord-9", "--reason", "x", "--consumer", "billing", "--store", "bolt:"+old).want(t, cli.Nothing).says(t, "not checked")
+	call(t, "record", "delete", "ord-9", "--reason", "x", "--store", "bolt:"+old, at).want(t, cli.Failed).says(t, "older than")
 	call(t, "dlq", "resolve", id, "--reason", "x", "--yes", r.offline()).want(t, cli.Done)
 }

@@ -42,6 +42,15 @@ func TestWrongFlagsAreToldBeforeAnythingIsTried(t *testing.T) {
 	}
 }
 
+func TestWhatIsMissingOrSetTwiceIsNamed(t *testing.T) {
+	r := call(t, "dlq", "list").want(t, cli.Usage).says(t, "where are the letters?")
+	if strings.Contains(r.stderr, "counts as open") {
+		t.Errorf("there is nothing to count: %s", r.stderr)
+	}
+	call(t, "dlq", "list", "ONCEWARD_VIA=http://a", "ONCEWARD_STORE=bolt:b").want(t, cli.Usage).says(t, "$ONCEWARD_VIA and $ONCEWARD_STORE are both set")
+	call(t, "dlq", "list", "--via", "http://a", "--store", "bolt:b").want(t, cli.Usage).says(t, "--via and --store")
+}
+
 func TestHelpAndCompletionAreData(t *testing.T) {
 	call(t, "--help").want(t, cli.Done).shows(t, "Exit status", "dlq", "record")
 	call(t, "dlq", "list", "--help").want(t, cli.Done).shows(t, "--error", "kafka://HOST")
@@ -61,7 +70,7 @@ func TestAnAddressWhereNobodyAnswersIsAnError(t *testing.T) {
 		t.Fatal(err)
 	}
 	call(t, "dlq", "list", "--from", "nats://u:hunter2@"+address+"/ORDERS_DLQ?consumer=billing").want(t, cli.Failed)
-	r := call(t, "dlq", "list", "--via", "http://"+address).want(t, cli.Failed)
+	r := call(t, "dlq", "list", "--via", "http://"+address).want(t, cli.Failed).says(t, "if it is stopped, use --from and --store")
 	if strings.Contains(r.stderr, "hunter2") {
 		t.Errorf("the password is shown: %s", r.stderr)
 	}
@@ -128,8 +137,8 @@ func TestATokenWithoutTheRoleSendsNothing(t *testing.T) {
 	}})
 	r.publish("created", order("ord-1", "refuse"))
 	r.letters(1)
-	call(t, "dlq", "list", "--via", r.via).want(t, cli.Failed).says(t, "token")
-	call(t, "dlq", "list", "--via", r.via, "ONCEWARD_TOKEN=wrong-token-for-this-one").want(t, cli.Failed).says(t, "token")
+	call(t, "dlq", "list", "--via", r.via).want(t, cli.Failed).says(t, "token", "$ONCEWARD_TOKEN", "--token-file")
+	call(t, "dlq", "list", "--via", r.via, "ONCEWARD_TOKEN=wrong-token-for-this-one").want(t, cli.Failed).says(t, "token", "not known")
 	eve := []string{"--via", r.via}
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
 	call(t, "ONCEWARD_TOKEN=token-that-may-only-look", "dlq", "replay", "plan", "-o", plan, eve).want(t, cli.Done)

@@ -37,7 +37,7 @@ type session struct {
 	// noMarks says why the broker, which is asked for nothing but the consumer's
 	// marks, was not reached.
 	noMarks error
-	closes []func() error
+	closes  []func() error
 }
 
 func (s *session) close() error {

@@ -52,7 +52,10 @@ func (a *app) checkMark(ctx context.Context, s *session, n needs) error {
 	if s.file == nil {
 		return nil
 	}
-	fault := errors.New("its consumer's mark lies with the broker, and --from and --source are needed to read it")
+	fault := s.noMarks
+	if fault == nil {
+		fault = errors.New("its consumer's mark lies with the broker, and --from and --source are needed to read it")
+	}
 	if b, ok := s.queue.Broker.(brokers.MarkBrowser); ok && s.source != "" && s.queue.Consumer != "" {
 		var marks []string
 		if marks, fault = b.ConsumerMarks(ctx, s.queue.Consumer, []string{s.source}); fault == nil {
