@@ -40,7 +40,7 @@ func (a *app) list() *cobra.Command {
 const defaultLimit = 100
 
 func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) error {
-	limit := f.Limit
+	limit, asked := f.Limit, newNamed(f.IDs)
 	if limit > 0 {
 		f.Limit++ // whether there are more
 	}
@@ -55,8 +55,10 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 		if found++; limit > 0 && found > limit {
 			a.say("there are more: --limit 0 lists all, --since and others choose")
 			found--
+			asked = nil
 			break
 		}
+		asked.see(e.Letter.ID)
 		if a.json {
 			if err := a.object(s.shown(&e)); err != nil {
 				return err
@@ -73,10 +75,13 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 		}
 	}
 	if found == 0 {
+		_ = a.sayMissing(asked) // nothing at all is more than in part
 		return nothing("no letter in %s matches", s.queue.Topic)
 	}
-	if a.json {
-		return nil
+	if !a.json {
+		if err := t.flush(); err != nil {
+			return err
+		}
 	}
-	return t.flush()
+	return a.sayMissing(asked)
 }

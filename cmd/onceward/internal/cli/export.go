@@ -28,21 +28,26 @@ func (a *app) export() *cobra.Command {
 			}
 			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
 				p := a.progress()
-				found := 0
+				found, asked := 0, newNamed(ids)
 				filter.Progress = func(read int) { p.tell("%d letters read, %d written", read, found) }
 				for e, err := range s.queue.Letters(ctx, filter) {
 					if err != nil {
 						return err
 					}
 					found++
+					asked.see(e.Letter.ID)
 					if err := a.object(letterExported{s.shown(&e), adminapi.Text(e.Letter.Stack), messageOf(&e.Letter)}); err != nil {
 						return err
 					}
 				}
+				if filter.Limit > 0 && found == filter.Limit {
+					return nil // those that are missing may be behind
+				}
+				missing := a.sayMissing(asked)
 				if found == 0 {
 					return nothing("no letter in %s matches", s.queue.Topic)
 				}
-				return nil
+				return missing
 			})
 		},
 	}

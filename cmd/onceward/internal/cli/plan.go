@@ -61,6 +61,10 @@ func (a *app) plan() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if !want.given(c) { // who names letters means these
+				filter.IDs = append(filter.IDs, p.approve...)
+			}
+			asked := newNamed(ids, p.approve)
 			return a.with(c.Context(), &f, needs{letters: true, store: true}, func(ctx context.Context, s *session) error {
 				told := a.progress()
 				filter.Progress = func(read int) { told.tell("%d letters read", read) }
@@ -71,7 +75,7 @@ func (a *app) plan() *cobra.Command {
 				if p.acceptExpired {
 					sel.AcceptExpired = p.why
 				}
-				return a.writePlan(p.file, func(w io.Writer) (deadletter.Plan, error) { return s.queue.Plan(ctx, sel, w) })
+				return a.writePlanOf(p.file, asked, func(w io.Writer) (deadletter.Plan, error) { return s.queue.Plan(ctx, sel, w) })
 			})
 		},
 	}
@@ -79,7 +83,7 @@ func (a *app) plan() *cobra.Command {
 	want.flags(c, 0)
 	p.flags(c)
 	c.Flags().BoolVar(&p.acceptExpired, "accept-expired", false, "send letters also that are older than the window and have no record: they may have been done, and forgotten")
-	c.Flags().StringSliceVar(&p.approve, "approve", nil, "send the letter with this `ID`, which you have looked at, though it is held or in doubt, or its content has changed")
+	c.Flags().StringSliceVar(&p.approve, "approve", nil, "send the letter with this `ID`, which you have looked at, though it is held or in doubt, or its content has changed; may be repeated\n(with no flag that says which letters, the plan is of these alone)")
 	return c
 }
 
@@ -88,9 +92,16 @@ var errEmptyPlan = errors.New("no letter")
 // writePlan writes a plan to a file that is there only when it is whole, and
 // says what it comes to.
 func (a *app) writePlan(file string, write func(io.Writer) (deadletter.Plan, error)) error {
-	var p deadletter.Plan
+	return a.writePlanOf(file, nil, write)
+}
+
+// writePlanOf also says which of the letters that were asked for it does not have.
+func (a *app) writePlanOf(file string, asked named, write func(io.Writer) (deadletter.Plan, error)) error {
+	out := planShown{File: file}
+	lines := planLines{named: asked, why: reasons{}}
 	plan := func(w io.Writer) (err error) {
-		if p, err = write(w); err == nil && p.Letters == 0 {
+		lines.w = w
+		if out.Plan, err = write(&lines); err == nil && out.Plan.Letters == 0 {
 			err = errEmptyPlan
 		}
 		return err
@@ -103,14 +114,18 @@ func (a *app) writePlan(file string, write func(io.Writer) (deadletter.Plan, err
 	}
 	switch {
 	case errors.Is(err, errEmptyPlan):
+		_ = a.sayMissing(asked) // nothing at all is more than in part
 		return nothing("nothing matches: there is no plan")
 	case err != nil:
 		return err
 	}
-	if file == "-" {
-		return nil
+	if file != "-" {
+		out.Why, out.NotFound = lines.why.list(), asked.missing()
+		if err := a.showPlan(&out); err != nil {
+			return err
+		}
 	}
-	return a.showPlan(file, &p)
+	return a.sayMissing(asked)
 }
 
 // whole writes a new file under another name first, and never over one.
@@ -135,22 +150,26 @@ func whole(file string, write func(io.Writer) error) (err error) {
 
 // planShown is a plan as --json has it: its head, and where it is.
 type planShown struct {
-	File string          `json:"file"`
-	Plan deadletter.Plan `json:"plan"`
+	File     string          `json:"file"`
+	Plan     deadletter.Plan `json:"plan"`
+	Why      []whyNot        `json:"why,omitzero"`       // letters will not be sent
+	NotFound []string        `json:"not_found,omitzero"` // dl-ids that were asked for
 }
 
-func (a *app) showPlan(file string, p *deadletter.Plan) error {
+func (a *app) showPlan(out *planShown) error {
 	if a.json {
-		return a.object(planShown{file, *p})
+		return a.object(out)
 	}
+	p := &out.Plan
 	f := a.facts()
-	f.add("plan", file)
+	f.add("plan", out.File)
 	f.add("job", p.Job)
 	f.add("consumer", p.Consumer)
 	f.add("letters", number(p.Letters))
 	for _, action := range []deadletter.Action{deadletter.Reopen, deadletter.Send, deadletter.Resolve, deadletter.Skip, deadletter.Refuse} {
 		f.add("  "+string(action), number(p.Counts[action])+actionText(action, p.Counts[action]))
 	}
+	f.addReasons(out.Why)
 	f.add("copies go to", string(p.To))
 	f.add("expires", when(p.Expires))
 	if err := f.flush(); err != nil {
@@ -162,7 +181,7 @@ func (a *app) showPlan(file string, p *deadletter.Plan) error {
 			a.say("  %s %s, %s, %s", l.Scope, l.ID, l.State, when(l.At))
 		}
 	}
-	a.say("nothing is changed yet; next: onceward dlq replay apply %s", shellWord(file))
+	a.say("nothing is changed yet; next: onceward dlq replay apply %s", shellWord(out.File))
 	return nil
 }
 

@@ -1,0 +1,131 @@
+package cli_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/onceward/onceward/cmd/onceward/internal/cli"
+	"github.com/onceward/onceward/consumer"
+)
+
+// lists fails where the output lacks one of the lines, however wide its columns are.
+func (r result) lists(t *testing.T, lines ...string) result {
+	t.Helper()
+	text := strings.Join(strings.Fields(r.stdout), " ")
+	for _, l := range lines {
+		if !strings.Contains(text, l) {
+			t.Errorf("stdout lacks %q:\n%s", l, r.stdout)
+		}
+	}
+	return r
+}
+
+const nobody = "0123456789abcdef0123456789abcdef"
+
+func TestAPlanIsOfTheLettersThatAreNamed(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "doubtful"))
+	r.publish("created", order("ord-2", "refuse"))
+	r.publish("created", order("ord-3", "refuse"))
+	r.letters(3)
+	via := []string{"--via", r.via}
+	doubtful, refused := ids(t, "--key", "ord-1", via)[0], ids(t, "--key", "ord-2", via)[0]
+	dir := t.TempDir()
+	plan := func(name string, args ...string) result {
+		t.Helper()
+		return call(t, "dlq", "replay", "plan", "-o", filepath.Join(dir, name), "--why", "seen", via, args)
+	}
+	letters := func(name string) string {
+		t.Helper()
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	// Approved alone, a letter is all that the plan has.
+	plan("approved", "--approve", doubtful).want(t, cli.Done).lists(t, "letters 1", "reopen 1")
+	// Named letters and approved ones are together.
+	plan("both", refused, "--approve", doubtful).want(t, cli.Done).lists(t, "letters 2")
+	// With a filter, that says which.
+	plan("filtered", "--reason", "in-doubt,terminal", "--approve", doubtful).want(t, cli.Done).lists(t, "letters 3", "reopen 3")
+	if n := strings.Count(letters("approved"), "\n"); n != 2 || !strings.Contains(letters("approved"), doubtful) {
+		t.Errorf("the plan of one letter is\n%s", letters("approved"))
+	}
+	// Why others are refused is told as it is when they are applied.
+	plan("all").want(t, cli.Done).lists(t, "refuse 1", "refuse 1: in doubt", "such as "+doubtful)
+	golden(t, "plan-refused.json", plan("json", "--json").want(t, cli.Done).stdout)
+
+	// What there is not is told.
+	plan("partly", refused, nobody).want(t, cli.Partly).lists(t, "letters 1").says(t, nobody)
+	plan("partly-approved", "--reason", "in-doubt", "--approve", doubtful, "--approve", refused).want(t, cli.Partly).says(t, refused)
+	golden(t, "plan-partly.json", plan("partly-json", refused, "--approve", nobody, "--json").want(t, cli.Partly).stdout)
+	plan("none", nobody).want(t, cli.Nothing).says(t, nobody)
+	plan("none", "--approve", nobody).want(t, cli.Nothing).says(t, nobody)
+	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
+		t.Error("an empty plan was left behind")
+	}
+	for _, command := range []string{"list", "export"} {
+		call(t, "dlq", command, refused, via).want(t, cli.Done)
+		call(t, "dlq", command, refused, nobody, via).want(t, cli.Partly).shows(t, refused).says(t, nobody)
+		call(t, "dlq", command, nobody, via).want(t, cli.Nothing).says(t, nobody)
+	}
+}
+
+func TestASecondApplicationTellsWhatWasSentBefore(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.publish("created", order("ord-2", "refuse"))
+	r.letters(2)
+	r.mended.Store(true)
+	via := []string{"--via", r.via}
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done)
+	call(t, "dlq", "replay", "apply", plan, "--dry-run", via).want(t, cli.Done).lists(t, "would be sent 2", "nothing was sent")
+	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done).lists(t, " sent 2")
+	again := call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done).lists(t, "sent before 2")
+	if strings.Contains(again.stdout, "  sent  ") {
+		t.Errorf("it says that something was sent now:\n%s", again.stdout)
+	}
+	call(t, "dlq", "replay", "status", plan, "--wait", "20s", via).want(t, cli.Done)
+}
+
+func TestWhatHindersACanaryIsAskedOfTheConsumer(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.letters(1)
+	// A running consumer looks for pauses only now and then: it is started anew.
+	r.stop()
+	file := []string{"--consumer", "billing", "--who", "eve", "--store", "bolt:" + r.file}
+	call(t, "pause", "--scope", "order.create", "--reason", "the bank is down", "--yes", file).want(t, cli.Done)
+	r.start(consumer.AdminConfig{})
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	r.until("a consumer that answers", func(context.Context) bool {
+		return call(t, "dlq", "replay", "plan", "-o", plan, "--via", r.via).code == cli.Done
+	})
+	call(t, "dlq", "replay", "apply", plan, "--yes", "--canary", "1", "--canary-wait", "1s", "--via", r.via).want(t, cli.Partly).
+		says(t, "scope order.create is paused since", "by eve: the bank is down", "onceward resume --scope order.create", "next: let the consumer answer")
+	status := call(t, "dlq", "replay", "status", plan, "--wait", "1s", "--via", r.via).want(t, cli.Partly).
+		lists(t, "waiting 1").says(t, "1 copies still wait", "the bank is down")
+	if strings.Contains(status.stdout, "ord-1") {
+		t.Errorf("letters are listed without --each:\n%s", status.stdout)
+	}
+	call(t, "dlq", "replay", "status", plan, "--each", "--via", r.via).want(t, cli.Partly).shows(t, "OUTCOME", "ord-1")
+	r.stop()
+	call(t, "resume", "--scope", "order.create", file).want(t, cli.Done)
+	r.start(consumer.AdminConfig{})
+	via := []string{"--via", r.via}
+	r.letters(2)
+	call(t, "dlq", "replay", "status", plan, "--wait", "20s", via).want(t, cli.Partly).lists(t, "failed again 1")
+	r.quiet()
+
+	// What a canary shows to fail is planned anew once it is mended.
+	call(t, "dlq", "replay", "plan", "-o", plan+"2", via).want(t, cli.Done)
+	call(t, "dlq", "replay", "apply", plan+"2", "--yes", "--canary", "1", via).want(t, cli.Partly).says(t, "stopped", "next: mend the cause, then make a new plan")
+}
