@@ -1,0 +1,148 @@
+package deadletter_test
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+)
+
+// The corrected message has run and is forgotten by the time when the plan,
+// made a moment before, is applied.
+func TestALetterThatExpiresBetweenPlanAndApplyIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		time.Sleep(14*24*time.Hour - 10*time.Minute)
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Send: 1})
+		time.Sleep(20 * time.Hour)
+		d.digest()
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidRefuse: 1})
+		d.digest()
+		d.once("a")
+	})
+}
+
+func TestARepeatThatCameTooLateIsNotSentUnlessItIsAccepted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.mend(nil)
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		d.digest()
+		time.Sleep(16 * 24 * time.Hour)
+		d.digest()
+		sent := d.broker.Messages("orders.billing.retry")[0]
+		d.broker.Produce("orders.billing.retry", brokers.Outgoing{Key: sent.Key, Value: sent.Value, Headers: sent.Headers})
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
+
+// As TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired, where nobody
+// says how short the window is.
+func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.window = 24 * time.Hour
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		time.Sleep(3 * 24 * time.Hour)
+		d.produce(`{"order_id":"b"}`)
+		d.digest()
+		if got := d.record("a"); got.State != dedup.Absent {
+			t.Fatalf("not swept: %+v", got)
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
+
+// The corrected message has run and is forgotten, and the letter is new: that of
+// a copy which has died, too.
+func TestALetterIsAsOldAsTheFirstDeathOfItsMessage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		time.Sleep(15 * 24 * time.Hour) // nobody reads the copy for so long
+		d.digest()
+		if e := d.letters(deadletter.Filter{})[0]; e.Letter.Run != 2 || time.Since(e.Stored) > time.Hour {
+			t.Fatalf("the letter is %+v", e)
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 1})
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
+
+// Others tell partition and offset, and not which life of the topic they are of.
+func TestTheRecordOfALetterOfOthersIsForgottenAfterItsWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mend(nil)
+		d.foreign(keyed("a"), `{"order_id":"a"}`,
+			brokers.Header{Key: "kafka_dlt-original-topic", Value: []byte("orders")},
+			brokers.Header{Key: "kafka_dlt-original-partition", Value: []byte{0, 0, 0, 1}},
+			brokers.Header{Key: "kafka_dlt-original-offset", Value: []byte{0, 0, 0, 0, 0, 0, 0, 5}})
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+		time.Sleep(15 * 24 * time.Hour)
+		d.digest()
+		if r := d.record("a"); r.State != dedup.Absent {
+			t.Errorf("still there: %+v", r)
+		}
+	})
+}
+
+// The note of a conflict's letter is forgotten with the record that it met, which
+// had ended long before.
+func TestADiscardedLetterIsNotSentOnceItsNoteIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.window = 24 * time.Hour
+		d.q.Window = d.window
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		time.Sleep(14 * time.Hour)
+		d.produce(`{"order_id":"a","cents":5}`)
+		d.digest()
+		if err := d.q.Move(t.Context(), d.letters(deadletter.Filter{})[0].Letter.ID, dedup.LetterDiscarded, "ann", "a test order"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(11 * time.Hour)
+		d.digest()
+		if r := d.record("a"); r.State != dedup.Absent {
+			t.Fatalf("not swept: %+v", r)
+		}
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a")
+	})
+}
