@@ -117,15 +117,15 @@ func TestWhatHindersACanaryIsAskedOfTheConsumer(t *testing.T) {
 		t.Errorf("letters are listed without --each:\n%s", status.stdout)
 	}
 	call(t, "dlq", "replay", "status", plan, "--each", "--via", r.via).want(t, cli.Partly).shows(t, "OUTCOME", "ord-1")
-	r.stop()
-	call(t, "resume", "--scope", "order.create", file).want(t, cli.Done)
-	r.start(consumer.AdminConfig{})
-	via := []string{"--via", r.via}
-	r.letters(2)
-	call(t, "dlq", "replay", "status", plan, "--wait", "20s", via).want(t, cli.Partly).lists(t, "failed again 1")
-	r.quiet()
+}
 
-	// What a canary shows to fail is planned anew once it is mended.
-	call(t, "dlq", "replay", "plan", "-o", plan+"2", via).want(t, cli.Done)
-	call(t, "dlq", "replay", "apply", plan+"2", "--yes", "--canary", "1", via).want(t, cli.Partly).says(t, "stopped", "next: mend the cause, then make a new plan")
+func TestAFailedCanaryAsksForANewPlan(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.letters(1)
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, "--via", r.via).want(t, cli.Done)
+	call(t, "dlq", "replay", "apply", plan, "--yes", "--canary", "1", "--via", r.via).want(t, cli.Partly).
+		says(t, "stopped", "next: mend the cause, then make a new plan")
 }
