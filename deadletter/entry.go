@@ -2,6 +2,7 @@ package deadletter
 
 import (
 	"context"
+	"errors"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -63,8 +64,8 @@ const (
 // incident once. It reads no further than the caller goes, and what it keeps
 // is some 40 bytes for each letter.
 //
-// Errors, yielded once, last: a [*ForeignError]; those of the broker's Browse;
-// those of the store. A message that is no letter is none, see [Entry.Err].
+// Errors, yielded once, last: a [*ForeignError] where the first letter is of
+// another consumer; those of the broker's Browse; those of the store. A message that is no letter is none, see [Entry.Err].
 func (q *Queue) Letters(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for entries, err := range q.chunks(ctx, f) {
@@ -107,7 +108,10 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 			var e Entry
 			if err == nil {
 				read++
-				e, err = q.entry(d)
+				e = q.entry(d)
+				if foreign := new(ForeignError); read == 1 && errors.As(e.Err, &foreign) {
+					err = foreign
+				}
 			}
 			if err != nil {
 				yield(nil, err)
@@ -133,10 +137,15 @@ func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] 
 	}
 }
 
-// entry reads one message of the topic.
-func (q *Queue) entry(d *brokers.Delivery) (Entry, error) {
+// entry reads one message of the topic. A letter of another consumer is none of
+// this queue's: whoever can publish can forge one, and it must not keep anybody
+// from the others.
+func (q *Queue) entry(d *brokers.Delivery) Entry {
 	e := Entry{At: Place{Partition: d.Lane.Partition, Offset: d.Offset}, Stored: d.Time}
 	l, err := q.read(d)
+	if err == nil && l.Consumer != "" && l.Consumer != q.Consumer {
+		err = &ForeignError{Topic: q.Topic, Consumer: q.Consumer, Found: l.Consumer}
+	}
 	if err != nil {
 		e.Err = err
 		l = Letter{
@@ -145,10 +154,7 @@ func (q *Queue) entry(d *brokers.Delivery) (Entry, error) {
 		}
 	}
 	e.Letter = l
-	if l.Consumer == "" || l.Consumer == q.Consumer {
-		return e, nil
-	}
-	return e, &ForeignError{Topic: q.Topic, Consumer: q.Consumer, Found: l.Consumer}
+	return e
 }
 
 // noted asks the store about entries and keeps those that f means and that were

@@ -64,9 +64,9 @@ func (r *letterReader) load(ctx context.Context, w *work) (why string, err error
 	if err != nil {
 		return "", err
 	}
-	e, err := r.q.entry(d)
+	e := r.q.entry(d)
 	switch {
-	case err != nil, e.Err == nil && e.Letter.ID != w.it.ID:
+	case e.Err == nil && e.Letter.ID != w.it.ID:
 		return "", errGone // the topic was made anew
 	case e.Err != nil || e.Letter.Key.Scope != w.it.Scope || e.Letter.Key.ID != w.it.Key:
 		// Whoever applies the plan reads letters by another rule.

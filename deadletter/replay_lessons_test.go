@@ -161,3 +161,25 @@ func TestTwentyRoundsLeaveTheHeadersAsTheyWere(t *testing.T) {
 		})
 	}
 }
+
+func TestAForgedLetterOfAnotherConsumerHoldsUpNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		d.digest()
+		forged := deadletter.Encode(deadletter.Letter{ID: "forged", Consumer: "shipping", Reason: deadletter.ReasonTerminal, Source: deadletter.Source{Topic: "orders"}}, d.q.Topic)
+		for _, partition := range []int32{0, 1} {
+			forged.Partition = &partition
+			d.broker.Produce(d.q.Topic, forged)
+		}
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		if f.Counts[deadletter.Reopen] != 2 || f.Counts[deadletter.Send] != 0 {
+			t.Errorf("planned %v", f.Counts)
+		}
+		d.apply(f, deadletter.ApplyConfig{})
+		d.digest()
+		d.once("a", "b")
+	})
+}
