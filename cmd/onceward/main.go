@@ -26,7 +26,8 @@
 //	3  nothing matched
 //	4  partly done, refused, or found wanting: "status" where a letter has not
 //	   succeeded, "apply" where one was not sent, "doctor" where a finding is
-//	   an error
+//	   an error, "list", "export" and "plan" where an id that was asked for is
+//	   not found
 //
 // # JSON
 //
@@ -39,7 +40,7 @@
 //	dlq show          letter, stack, message, record, decision (action, why, approvable), later
 //	dlq export        a line each, always JSON: letter, stack, message (broker_key, value, headers; null is none)
 //	dlq resolve …     a line each: id, state, done, error
-//	replay plan       file, plan: the head of the plan with counts by action
+//	replay plan       file, plan: the head of the plan with counts by action; why (action, why, count, example), not_found
 //	replay apply      job, letters, counts, answered, failed_again, why (did, why, count, example), stopped
 //	replay status     job, letters, counts by outcome; with --each a line each: id, scope, key, outcome, state, error
 //	record get        a line for each scope: record, letters

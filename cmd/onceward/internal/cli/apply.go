@@ -131,7 +131,7 @@ func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, er
 	case errors.As(err, &stopped):
 		a.sayHindrances(ctx, s, r.FailedAgain == 0)
 		if r.FailedAgain > 0 {
-			return &next{err, "mend the cause, then make a new plan: what failed again has new letters"}
+			return &next{err, "mend the cause, then make a new plan, since what failed again has new letters; this one goes on with the others when it is applied again"}
 		}
 		return &next{err, "let the consumer answer what was sent, then apply the plan again"}
 	case errors.Is(err, deadletter.ErrRefused):

@@ -20,13 +20,17 @@ func (a *app) list() *cobra.Command {
 	var f connection
 	var want filter
 	c := &cobra.Command{
-		Use: "list [ID…]", Short: "Letters, one a line",
+		Use: "list [ID…]", Short: "Letters, one a line", Long: "Letters, one a line.\n\n" + prefixHelp,
+		Example: "  onceward dlq list --reason terminal --since 2h",
 		RunE: func(c *cobra.Command, ids []string) error {
 			filter, err := want.read(ids)
 			if err != nil {
 				return err
 			}
 			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
+				if filter.IDs, err = s.whole(ctx, ids); err != nil {
+					return err
+				}
 				return a.showLetters(ctx, s, filter)
 			})
 		},
@@ -47,7 +51,7 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 	p := a.progress()
 	found := 0
 	f.Progress = func(read int) { p.tell("%d letters read, %d found", read, found) }
-	t := a.table("STORED", "STATE", "REASON", "SCOPE", "KEY", "ERROR", "ID")
+	t := a.table("STORED", "STATE", "REASON", "SCOPE", "KEY", "ID", "ERROR").least(20, 9, 10, 12, 12, 32)
 	for e, err := range s.queue.Letters(ctx, f) {
 		if err != nil {
 			return err
@@ -69,7 +73,7 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 		if e.Err != nil {
 			text = e.Err.Error()
 		}
-		err := t.row(when(e.Stored), e.State().String(), string(e.Letter.Reason), short(e.Letter.Key.Scope, 24), short(e.Letter.Key.ID, 32), short(text, 60), e.Letter.ID)
+		err := t.row(when(e.Stored), e.State().String(), string(e.Letter.Reason), short(e.Letter.Key.Scope, 24), short(e.Letter.Key.ID, 36), e.Letter.ID, short(text, 60))
 		if err != nil {
 			return err
 		}

@@ -21,14 +21,19 @@ func (a *app) export() *cobra.Command {
 	var want filter
 	c := &cobra.Command{
 		Use: "export [ID…]", Short: "Letters with their messages, as JSON Lines",
+		Long:    "Letters with their messages, as JSON Lines.\n\n" + prefixHelp,
+		Example: "  onceward dlq export --state all > letters.jsonl",
 		RunE: func(c *cobra.Command, ids []string) error {
 			filter, err := want.read(ids)
 			if err != nil {
 				return err
 			}
 			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
+				if filter.IDs, err = s.whole(ctx, ids); err != nil {
+					return err
+				}
 				p := a.progress()
-				found, asked := 0, newNamed(ids)
+				found, asked := 0, newNamed(filter.IDs)
 				filter.Progress = func(read int) { p.tell("%d letters read, %d written", read, found) }
 				for e, err := range s.queue.Letters(ctx, filter) {
 					if err != nil {

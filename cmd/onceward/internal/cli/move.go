@@ -48,7 +48,11 @@ effect once.`
 	}
 	long += "\n\n" + prefixHelp
 	c := &cobra.Command{
-		Use: use + " ID… --reason TEXT", Short: about, Long: long, Args: cobra.MinimumNArgs(1),
+		Use: use + " ID… --reason TEXT", Short: about, Long: long,
+		Example: "  onceward dlq " + use + " 3f2a9c41 --reason '" + map[dedup.LetterState]string{
+			dedup.LetterResolved: "booked by hand", dedup.LetterDiscarded: "test data", dedup.LetterOpen: "looked at, the cause is mended",
+		}[to] + "'",
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
 			if why == "" || len(why) > dedup.MaxError {
 				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)

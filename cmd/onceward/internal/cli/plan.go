@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -52,6 +53,7 @@ func (a *app) plan() *cobra.Command {
 	var p planning
 	c := &cobra.Command{
 		Use: "plan [ID…] -o FILE", Short: "Decide about each letter, and freeze it in a file; nothing is changed",
+		Long:    "Decide about each letter, and freeze it in a file; nothing is changed.\n\n" + prefixHelp,
 		Example: "  onceward dlq replay plan --error 'connection refused' -o plan.jsonl",
 		RunE: func(c *cobra.Command, ids []string) error {
 			filter, err := want.read(ids)
@@ -61,11 +63,17 @@ func (a *app) plan() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if !want.given(c) { // who names letters means these
-				filter.IDs = append(filter.IDs, p.approve...)
-			}
-			asked := newNamed(ids, p.approve)
 			return a.with(c.Context(), &f, needs{letters: true, store: true}, func(ctx context.Context, s *session) error {
+				if filter.IDs, err = s.whole(ctx, ids); err != nil {
+					return err
+				}
+				if p.approve, err = s.whole(ctx, p.approve); err != nil {
+					return err
+				}
+				asked := newNamed(filter.IDs, p.approve)
+				if !want.given(c) { // who names letters means these
+					filter.IDs = slices.Concat(filter.IDs, p.approve)
+				}
 				told := a.progress()
 				filter.Progress = func(read int) { told.tell("%d letters read", read) }
 				sel := deadletter.Selection{

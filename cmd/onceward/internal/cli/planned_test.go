@@ -49,6 +49,7 @@ func TestAPlanIsOfTheLettersThatAreNamed(t *testing.T) {
 	}
 	// Approved alone, a letter is all that the plan has.
 	plan("approved", "--approve", doubtful).want(t, cli.Done).lists(t, "letters 1", "reopen 1")
+	plan("shortened", "--approve", doubtful[:12]).want(t, cli.Done).lists(t, "letters 1", "reopen 1")
 	// Named letters and approved ones are together.
 	plan("both", refused, "--approve", doubtful).want(t, cli.Done).lists(t, "letters 2")
 	// With a filter, that says which.
@@ -70,7 +71,7 @@ func TestAPlanIsOfTheLettersThatAreNamed(t *testing.T) {
 		t.Error("an empty plan was left behind")
 	}
 	for _, command := range []string{"list", "export"} {
-		call(t, "dlq", command, refused, via).want(t, cli.Done)
+		call(t, "dlq", command, refused[:12], via).want(t, cli.Done).shows(t, refused)
 		call(t, "dlq", command, refused, nobody, via).want(t, cli.Partly).shows(t, refused).says(t, nobody)
 		call(t, "dlq", command, nobody, via).want(t, cli.Nothing).says(t, nobody)
 	}

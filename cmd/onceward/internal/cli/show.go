@@ -25,8 +25,9 @@ func (a *app) show() *cobra.Command {
 	form := ""
 	c := &cobra.Command{
 		Use: "show ID", Short: "One letter: its message, its key's record, and what a replay would decide",
-		Long: "One letter: its message, its key's record, and what a replay would decide.\n\n" + prefixHelp,
-		Args: cobra.ExactArgs(1),
+		Long:    "One letter: its message, its key's record, and what a replay would decide.\n\n" + prefixHelp,
+		Example: "  onceward dlq show 3f2a9c41 --payload json",
+		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if _, ok := payloadForms[form]; !ok {
 				return usage("--payload must be auto, text, json, hex or none")

@@ -72,7 +72,7 @@ func TestTheHelpOfACommandBeginsWithItsOwnFlags(t *testing.T) {
 		}
 	}
 	call(t, "dlq", "list", "--help").shows(t, "crash-loop, decode", "resolved, discarded, gone, none, all", "Every command:", "--json")
-	for _, command := range []string{"dlq replay apply", "dlq replay plan", "dlq replay status"} {
+	for _, command := range []string{"dlq replay apply", "dlq replay plan", "dlq replay status", "dlq show", "dlq discard", "dlq list"} {
 		call(t, strings.Fields(command), "--help").shows(t, "Examples:\n  onceward "+command)
 	}
 	call(t, "__complete", "help", "dlq", "").want(t, cli.Done).shows(t, "groups")
