@@ -69,10 +69,10 @@ func (a *app) open(ctx context.Context, f *connection, n needs) (_ *session, err
 			return nil, usage("--from: %w", err)
 		}
 	}
-	if f.via != "" && !strings.HasPrefix(f.via, "http://") && !strings.HasPrefix(f.via, "https://") {
-		return nil, usage("--via must be the address of a running consumer as http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:8080")
-	}
 	if f.via != "" {
+		if err := via.CheckAddress(f.via); err != nil {
+			return nil, usage("--via: %w", err)
+		}
 		if err := a.reach(ctx, s, f); err != nil {
 			return nil, err
 		}

@@ -38,7 +38,11 @@ func TestAWrongCallIsToldWhatItLacks(t *testing.T) {
 		{[]string{"dlq", "list", "--frobnicate"}, "there is no flag --frobnicate"},
 		{[]string{"dlq", "list", "-z"}, "there is no flag -z"},
 		{[]string{"dlq", "list", "--via", "127.0.0.1:8080"}, "http://127.0.0.1:8080"},
-		{[]string{"dlq", "list", "--via", "ftp://u:secret@a"}, "http://HOST:PORT"},
+		{[]string{"dlq", "list", "--via", "localhost:8080"}, "http://127.0.0.1:8080"},
+		{[]string{"dlq", "list", "--via", "u:secret@a:80"}, "http://HOST:PORT"},
+		{[]string{"dlq", "list", "--via", "http://u:secret@a"}, "must not hold a password"},
+		{[]string{"dlq", "list", "--via", "http://:80"}, "http://HOST:PORT"},
+		{[]string{"dlq", "list", "--via", "http://a/?token=secret"}, "must not have a query"},
 		// Nobody answers what is waited for while a file is held.
 		{[]string{"dlq", "replay", "apply", "f", "--canary", "1", "--store", "bolt:f"}, "--via"},
 		{[]string{"dlq", "replay", "apply", "f", "--max-failure-ratio", "0.1", "--store", "bolt:f"}, "--via"},

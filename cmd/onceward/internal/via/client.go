@@ -96,17 +96,24 @@ func newTransport() *http.Transport {
 	}
 }
 
-// readAddress checks an address. What is wrong is said without the address
-// itself where it may hold a password.
+// CheckAddress says what is wrong with the form of an address, without anything
+// of it that may be a password. It asks nobody.
+func CheckAddress(address string) error {
+	_, err := readAddress(address)
+	return err
+}
+
+const addressForm = "http://HOST:PORT or https://HOST:PORT, such as http://127.0.0.1:8080"
+
 func readAddress(address string) (string, error) {
 	u, err := url.Parse(address)
 	switch {
 	case err != nil:
-		return "", errors.New("the consumer's address is no URL")
+		return "", errors.New("the consumer's address must be " + addressForm)
 	case u.User != nil:
 		return "", errors.New("the consumer's address must not hold a password; give a token")
 	case u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
-		return "", fmt.Errorf("the consumer's address is %q, want http://HOST:PORT or https://HOST:PORT", address)
+		return "", errors.New("the consumer's address must be " + addressForm)
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", fmt.Errorf("the consumer's address %q must not have a query", u.Scheme+"://"+u.Host)
 	}

@@ -29,7 +29,7 @@ func TestAnAddressIsCheckedWithoutTellingAPassword(t *testing.T) {
 	}
 	for _, address := range []string{
 		"", "127.0.0.1:8080", "localhost", "ftp://host", "http://", "http://:8080", "http://host/?q=1", "http://host/#x",
-		"http://user:s3cret@host", "http://user:s3cret@host:x", "https://s3cret@host/%zz", "http://host/?token=s3cret",
+		"http://user:s3cret@host", "http://user:s3cret@host:x", "https://s3cret@host/%zz", "http://host/?token=s3cret", "user:s3cret@host:80",
 	} {
 		if _, err := readAddress(address); err == nil || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v", address, err)
