@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func TestLettersOfOneCauseAreOneGroup(t *testing.T) {
 		t.Fatalf("groups %+v", groups)
 	}
 	first := deadletter.Group{
-		Reason: "terminal", ErrorType: "*billing.RefusedError", Pattern: `card # of "…" refused`, AppVersion: "v1", Count: 90,
+		Reason: "terminal", ErrorType: "*billing.RefusedError", Pattern: `card # of "…" refused`, Text: `card # of "…" refused`, AppVersion: "v1", Count: 90,
 		First: begun, Last: begun.Add(98 * time.Millisecond), Example: numbered(98, "").ID, Error: `card 98 of "ord-98" refused`,
 	}
 	if groups[0] != first {
@@ -73,6 +74,27 @@ func TestLettersOfOneCauseAreOneGroup(t *testing.T) {
 	}
 	if g := groups[1]; g.Count != 10 || g.Pattern != "timeout after #" || g.AppVersion != "v2" {
 		t.Errorf("the other is %+v", g)
+	}
+}
+
+// 500 and 503 are of one group, and a person must see which they were.
+func TestNumbersThatAreFewAreShown(t *testing.T) {
+	for name, c := range map[string]struct {
+		text func(i int) string
+		want string
+	}{
+		"all the same":   {func(int) string { return `status 503 for "ann" after 1.5s #` }, `status 503 for "ann" after 1.5s #`},
+		"two of them":    {func(i int) string { return fmt.Sprintf("status %d for order %d", 500+3*(i%2), i) }, "status 500|503 for order #"},
+		"many":           {func(i int) string { return fmt.Sprintf("10,%d00 is too much", i) }, "# is too much"},
+		"quoted":         {func(i int) string { return fmt.Sprintf("no %q in 12,000", []string{"a", "b"}[i%2]) }, `no "…" in 12,000`},
+		"the sign":       {func(i int) string { return "order #" + []string{"", "5"}[i%2] }, "order #"},
+		"after the sign": {func(i int) string { return fmt.Sprintf("order #%d", 5+i%2) }, "order #5|#6"},
+		"too long":       {func(int) string { return `no "` + strings.Repeat("x", 70) + `"` }, `no "…"`},
+	} {
+		groups := groupsOf(t, 10, func(i int) deadletter.Letter { return numbered(i, c.text(i)) }, deadletter.Filter{})
+		if len(groups) != 1 || groups[0].Text != c.want {
+			t.Errorf("%s: %+v, want %q", name, groups, c.want)
+		}
 	}
 }
 

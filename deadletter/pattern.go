@@ -16,22 +16,41 @@ const maxPattern = 300
 //
 //	card 4711 of "ord-1" refused after 1.5s  →  card # of "…" refused after #
 func Pattern(text string) string {
-	var b strings.Builder
+	pattern, _ := blanks(text)
+	return pattern
+}
+
+// blank is a sign of a pattern: where it stands in it, and for what.
+type blank struct {
+	at   int
+	text string
+}
+
+// patterning is a pattern as it is written.
+type patterning struct {
+	strings.Builder
+	blanks []blank
+}
+
+// blanks is the pattern of a text, and what its signs stand for.
+func blanks(text string) (string, []blank) {
+	var b patterning
 	for i := 0; i < len(text) && b.Len() < maxPattern; {
 		if n := quotedLen(text, i); n > 0 {
 			b.WriteByte(text[i])
+			b.blanks = append(b.blanks, blank{b.Len(), text[i+1 : i+n-1]})
 			b.WriteString("…")
 			b.WriteByte(text[i])
 			i += n
 			continue
 		}
 		if n := uuidLen(text[i:]); n > 0 && !wordBefore(text, i) {
-			sign(&b)
+			b.sign(text[i : i+n])
 			i += n
 			continue
 		}
 		if n := durationLen(text, i); n > 0 {
-			sign(&b)
+			b.sign(text[i : i+n])
 			i += n
 			continue
 		}
@@ -45,15 +64,18 @@ func Pattern(text string) string {
 		for i+n < len(text) && isWord(text[i+n]) {
 			n++
 		}
-		word(&b, text[i:i+n])
+		b.word(text[i : i+n])
 		i += n
-		i += numberTail(text, i)
+		if n := numberTail(text, i); n > 0 {
+			b.sign(text[i : i+n])
+			i += n
+		}
 	}
-	return b.String()
+	return b.String(), b.blanks
 }
 
 // word writes a run of letters and digits.
-func word(b *strings.Builder, w string) {
+func (b *patterning) word(w string) {
 	digits, hex := 0, true
 	for i := range len(w) {
 		if isDigit(w[i]) {
@@ -65,11 +87,11 @@ func word(b *strings.Builder, w string) {
 	case digits == 0 && (!hex || len(w) < 16):
 		b.WriteString(w)
 	case len(w) >= 16, digits > 0 && hex && len(w) >= 8, digits > 0 && strings.HasPrefix(w, "0x"):
-		sign(b) // an id, whatever it is made of
+		b.sign(w) // an id, whatever it is made of
 	default:
 		for i := range len(w) {
 			if isDigit(w[i]) {
-				sign(b)
+				b.sign(w[i : i+1])
 			} else {
 				b.WriteByte(w[i])
 			}
@@ -77,10 +99,17 @@ func word(b *strings.Builder, w string) {
 	}
 }
 
-// sign writes one "#", also where one number follows another.
-func sign(b *strings.Builder) {
-	if s := b.String(); !strings.HasSuffix(s, "#") {
+// sign writes one "#", also where one number follows another, or a "#".
+func (b *patterning) sign(text string) {
+	last, at := len(b.blanks)-1, b.Len()-1
+	switch {
+	case !strings.HasSuffix(b.String(), "#"):
+		b.blanks = append(b.blanks, blank{b.Len(), text})
 		b.WriteByte('#')
+	case last >= 0 && b.blanks[last].at == at:
+		b.blanks[last].text += text
+	default:
+		b.blanks = append(b.blanks, blank{at, "#" + text})
 	}
 }
 

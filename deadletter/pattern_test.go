@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -42,6 +43,11 @@ func FuzzPattern(f *testing.F) {
 		p := Pattern(text)
 		if len(p) > maxPattern+len(text) || len(text) > 8<<10 && len(p) > 9<<10 {
 			t.Errorf("%d bytes of %d", len(p), len(text))
+		}
+		_, signs := blanks(text)
+		g := gathering{Group: Group{Pattern: p, Count: 1}}
+		if g.fill(signs); !slices.ContainsFunc(g.filled, func(f filled) bool { return f.values == nil }) && !strings.HasPrefix(text, g.text()) {
+			t.Errorf("%q of one letter is shown as %q", text, g.text())
 		}
 		if strings.ContainsAny(p, "0123456789") {
 			t.Errorf("%q has digits", p)

@@ -29,6 +29,7 @@ func TestALetterThatFailsAgainIsToldAndHeldInTheEnd(t *testing.T) {
 		call(t, "dlq", "replay", "status", file, "--wait", "20s", via).want(t, cli.Partly).shows(t, outcome)
 	}
 	call(t, "dlq", "list", "--state", "held", via).want(t, cli.Done).shows(t, "ord-1")
+	call(t, "dlq", "groups", via).want(t, cli.Done).shows(t, "HELD")
 	id := ids(t, via)[0]
 	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "may be approved")
 	call(t, "dlq", "replay", "plan", "-o", plan+"refused", via).want(t, cli.Done).shows(t, "refuse")

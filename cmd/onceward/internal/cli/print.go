@@ -30,13 +30,14 @@ func (a *app) object(v any) error {
 // say tells something on stderr.
 func (a *app) say(format string, args ...any) { fmt.Fprintf(a.talk, format+"\n", args...) }
 
-// table is rows of cells in columns, of which some are written at once: so that
-// the first rows of a long list are seen soon, and the columns stay where they
-// are, they are never made narrower.
+// table is rows of cells in columns, of which some are written at once, so that
+// the first rows of a long list are seen soon. They say how wide the columns are:
+// a longer cell that comes later moves its own row and no other.
 type table struct {
 	w      io.Writer
 	held   [][]string
 	widths []int
+	fixed  bool
 	rows   int
 }
 
@@ -45,6 +46,12 @@ const page = 20
 
 func (a *app) table(heads ...string) *table {
 	return &table{w: a.out, held: [][]string{heads}, widths: make([]int, len(heads))}
+}
+
+// least sets widths that columns have in any case, for what is to come.
+func (t *table) least(widths ...int) *table {
+	copy(t.widths, widths)
+	return t
 }
 
 // row adds a row, of as many cells as there are heads.
@@ -66,15 +73,18 @@ func (t *table) row(cells ...string) error {
 func (t *table) flush() error {
 	for _, cells := range t.held {
 		for i, c := range cells {
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c))
+			if !t.fixed {
+				t.widths[i] = max(t.widths[i], utf8.RuneCountInString(c))
+			}
 		}
 	}
+	t.fixed = true
 	var b strings.Builder
 	for _, cells := range t.held {
 		for i, c := range cells {
 			b.WriteString(c)
 			if i < len(cells)-1 {
-				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(c)+2))
+				b.WriteString(strings.Repeat(" ", max(t.widths[i]-utf8.RuneCountInString(c), 0)+2))
 			}
 		}
 		b.WriteByte('\n')

@@ -39,6 +39,30 @@ func TestColumnsStayWhereTheyAreFromPageToPage(t *testing.T) {
 	}
 }
 
+func TestALongCellMovesItsOwnRowAlone(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Process: &Process{Stdout: &out}, out: plain.Writer{W: &out}}
+	table := a.table("KEY", "ERROR").least(8)
+	for i := range 3 * page {
+		key := "ord"
+		if i == page+5 {
+			key = "much longer than the others"
+		}
+		if err := table.row(key, "refused"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	moved := 0
+	for l := range strings.Lines(out.String()) {
+		if at := strings.Index(l, "refused"); at >= 0 && at != 10 {
+			moved++
+		}
+	}
+	if moved != 1 {
+		t.Errorf("%d rows have moved:\n%s", moved, out.String())
+	}
+}
+
 func TestTimesAreReadAsPeopleWriteThem(t *testing.T) {
 	for text, want := range map[string]time.Time{
 		"2026-03-01T10:00:00Z":      time.Date(2026, 3, 1, 10, 0, 0, 0, time.UTC),

@@ -68,7 +68,7 @@ func (a *app) recordList() *cobra.Command {
 			return a.object(recordShown(r))
 		}
 		if t == nil {
-			t = a.table("CLAIMED", "STATE", "RUN", "FAILURES", "SCOPE", "KEY", "ERROR")
+			t = a.table("CLAIMED", "STATE", "RUN", "FAILURES", "SCOPE", "KEY", "ERROR").least(20, 11, 3, 8, 12, 12)
 		}
 		state := r.State.String()
 		if r.State == dedup.InProgress && !r.Live {
