@@ -271,6 +271,15 @@ func TestProducingWithoutAStreamSaysWhatToDo(t *testing.T) {
 	}
 }
 
+func TestConsumingWithoutAStreamNamesTheFlag(t *testing.T) {
+	s := openShop(t)
+	p := programtest.Start(t, nil, "--url", s.url, "--db", s.db, "--listen", "")
+	p.EndsWith(service.Failed, 20*time.Second)
+	if log := p.Stderr.String(); !strings.Contains(log, "set Create") || !strings.Contains(log, "--create") {
+		t.Errorf("said %s", log)
+	}
+}
+
 func TestExitStatusesAreAsDocumented(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -99,13 +99,14 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 		default:
 			return err
 		}
-		if a.json {
+		switch {
+		case a.json:
 			if err := a.object(m); err != nil {
 				return err
 			}
-		} else if m.Error != "" {
+		case m.Error != "":
 			a.say("%s", m.Error)
-		} else if already {
+		case already:
 			a.say("letter %q was %s before, by the same words", id, to)
 		}
 	}
