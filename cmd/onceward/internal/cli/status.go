@@ -71,7 +71,7 @@ func (s *session) settled(ctx context.Context, p *deadletter.PlanFile, most time
 		if waiting == 0 {
 			return 0, nil
 		}
-		told.tell("%d copies wait", waiting)
+		told.tell("%s", counted(waiting, "copy")+" not answered yet")
 		select {
 		case <-ctx.Done():
 			return 0, ctx.Err()
