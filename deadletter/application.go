@@ -149,6 +149,8 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 		a.did(w.it, DidSkip, why)
 	case doResolve:
 		return a.resolve(ctx, w, why)
+	case doMiss:
+		return a.gone(ctx, w)
 	case doSend:
 		why, err := a.letters.load(ctx, w)
 		switch {
@@ -207,7 +209,7 @@ func (a *application) resolve(ctx context.Context, w *work, why string) error {
 // gone notes that retention has removed a letter.
 func (a *application) gone(ctx context.Context, w *work) error {
 	n := &w.e.Note
-	if !a.c.DryRun && n.State != dedup.LetterNone {
+	if !a.c.DryRun && n.State != dedup.LetterNone && n.State != dedup.LetterGone {
 		l := dedup.Letter{ID: n.ID, Who: a.f.Who, Why: "its message is not in " + a.q.Topic + " any more"}
 		if _, err := a.q.move(ctx, n, dedup.LetterGone, l); err != nil {
 			return err

@@ -14,6 +14,7 @@ const (
 	Reopen  Action = "reopen"  // open the record for a further run, and send
 	Send    Action = "send"    // send; the record allows it, or there is none
 	Resolve Action = "resolve" // nothing is left to be done: say so of the letter
+	Miss    Action = "miss"    // its message is not in the topic any more: say so of the letter
 	Skip    Action = "skip"    // not now, or somebody else's
 	Refuse  Action = "refuse"  // a person must look first
 )

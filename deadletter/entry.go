@@ -68,7 +68,7 @@ const (
 // another consumer; those of the broker's Browse; those of the store. A message that is no letter is none, see [Entry.Err].
 func (q *Queue) Letters(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		for entries, err := range q.chunks(ctx, f) {
+		for entries, err := range q.chunks(ctx, f, map[[16]byte]struct{}{}) {
 			for _, e := range entries {
 				if !yield(e, nil) {
 					return
@@ -82,11 +82,11 @@ func (q *Queue) Letters(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 	}
 }
 
-// chunks yields the letters that f means in slices, which are reused.
-func (q *Queue) chunks(ctx context.Context, f Filter) iter.Seq2[[]Entry, error] {
+// chunks yields the letters that f means in slices, which are reused. It adds
+// those that it has come upon to seen, by their ids.
+func (q *Queue) chunks(ctx context.Context, f Filter, seen map[[16]byte]struct{}) iter.Seq2[[]Entry, error] {
 	return func(yield func([]Entry, error) bool) {
 		entries := make([]Entry, 0, chunk)
-		seen := map[[16]byte]struct{}{}
 		read, found, bytes := 0, 0, 0
 		flush := func() (bool, error) {
 			if f.Progress != nil {

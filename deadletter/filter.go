@@ -43,3 +43,8 @@ func (f *Filter) wants(s dedup.LetterState) bool {
 	}
 	return s.Unfinished()
 }
+
+// all says that every letter is meant that nobody has dealt with.
+func (f *Filter) all() bool {
+	return len(f.IDs)+len(f.Reasons)+len(f.States) == 0 && f.Key == "" && f.Error == nil && f.Since.IsZero() && f.Until.IsZero() && f.Limit <= 0
+}

@@ -70,10 +70,25 @@ func (m many) Lookup(_ context.Context, keys []dedup.Key) ([]dedup.Record, error
 	return records, nil
 }
 
+func (m many) Destinations(_, topic string) brokers.Destinations {
+	return brokers.Destinations{DeadLetter: topic + ".billing.dlq"}
+}
+
 func (m many) Scan(context.Context, string) iter.Seq2[dedup.Record, error] {
 	return func(yield func(dedup.Record, error) bool) {
 		for i := range m.n {
 			if !yield(dedup.Record{Key: m.key(i), State: dedup.Failed, Claimed: time.Now()}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (m many) ScanLetters(context.Context, string) iter.Seq2[dedup.Letter, error] {
+	return func(yield func(dedup.Letter, error) bool) {
+		for i := range m.n {
+			key := m.key(i)
+			if !yield(dedup.Letter{ID: deadletter.ID(key, 7), Key: key, State: dedup.LetterOpen, Run: 1, Opened: 7, Source: dedup.Position{Source: "orders@1"}}, nil) {
 				return
 			}
 		}

@@ -130,6 +130,11 @@ func outcomeOf(it *item, n *dedup.Letter, r *dedup.Record, job string) Outcome {
 		return Refused
 	case Skip:
 		return Skipped
+	case Miss:
+		if n.State == dedup.LetterGone {
+			return Gone
+		}
+		return NotSent
 	case Resolve:
 		if n.State == dedup.LetterResolved || n.State == dedup.LetterNone {
 			return Resolved

@@ -95,6 +95,10 @@ const (
 // later: [Queue.Apply] does what the plan says or, where something has changed
 // since, nothing.
 //
+// A plan of all letters has those, too, that are noted and not in the topic any
+// more, since its retention has removed them: nobody else would ever say so, and
+// their records would be kept for ever.
+//
 // It goes once through the topic and, where letters are to be sent or the
 // queue's Window is not known, once or twice through the store's records; what it
 // keeps in memory is about 100 bytes a letter. The lines are put together in a
@@ -122,7 +126,8 @@ func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, err
 	defer d.remove()
 	terms := Terms{Now: p.Created, Window: window, AcceptExpired: sel.AcceptExpired != ""}
 	keys := sending{since: map[[16]byte]int64{}, scopes: map[string]struct{}{}}
-	for entries, err := range q.chunks(ctx, sel.Filter) {
+	seen, readable := map[[16]byte]struct{}{}, true
+	for entries, err := range q.chunks(ctx, sel.Filter, seen) {
 		if err != nil {
 			return Plan{}, err
 		}
@@ -132,6 +137,7 @@ func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, err
 		}
 		for i := range entries {
 			e, r := &entries[i], &records[i]
+			readable = readable && e.Err == nil
 			terms.Approved = slices.Contains(sel.Approved, e.Letter.ID)
 			decision := Decide(e, r, terms)
 			if decision.Action.sends() && !keys.add(e) {
@@ -144,6 +150,11 @@ func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, err
 	}
 	if err := q.later(ctx, &p, &keys); err != nil {
 		return Plan{}, err
+	}
+	if sel.Filter.all() && readable {
+		if err := q.missing(ctx, &p, seen, d); err != nil {
+			return Plan{}, err
+		}
 	}
 	return p, d.write(&p, w)
 }

@@ -183,3 +183,45 @@ func TestAForgedLetterOfAnotherConsumerHoldsUpNobody(t *testing.T) {
 		d.once("a", "b")
 	})
 }
+
+func TestLettersThatRetentionRemovedUnseenAreMissedByAPlanOfAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.handleBy(terminal)
+		for i := range 12 {
+			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
+		}
+		d.digest()
+		d.broker.DropBelow(d.q.Topic, 0, 100)
+		left := len(d.letters(deadletter.Filter{}))
+		if p := d.plan(deadletter.Selection{}); p.Letters != left {
+			t.Errorf("too early to miss any: %v", p.Counts)
+		}
+		time.Sleep(2 * time.Hour)
+		if p := d.plan(deadletter.Selection{Filter: deadletter.Filter{Reasons: []deadletter.Reason{deadletter.ReasonTerminal}}}); p.Letters != left {
+			t.Errorf("missed by a plan of some: %v", p.Counts)
+		}
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Reopen: left, deadletter.Miss: 12 - left})
+		for range 2 {
+			if got := d.apply(f, deadletter.ApplyConfig{})[deadletter.DidMiss]; got != 12-left {
+				t.Errorf("%d are gone, want %d", got, 12-left)
+			}
+		}
+		if got := d.outcomes(f)[deadletter.Gone]; got != 12-left {
+			t.Errorf("outcome: %d are gone", got)
+		}
+		open := 0
+		for l, err := range d.store.ScanLetters(t.Context(), "billing") {
+			if err != nil {
+				t.Fatal(err)
+			}
+			if l.State == dedup.LetterOpen {
+				open++
+			}
+		}
+		if open > 0 {
+			t.Errorf("%d are still counted as open", open)
+		}
+	})
+}

@@ -14,6 +14,7 @@ const (
 	doLeave               // something has changed
 	doExpire              // the plan has expired
 	doResolve
+	doMiss
 	doSend
 )
 
@@ -39,14 +40,17 @@ func (a *application) next(w *work) (step, string) {
 		case it.diedAgain(n, a.f.Job):
 			return doNothing, "and failed again"
 		}
-	} else if n.State == dedup.LetterResolved {
-		return doResolve, "resolved before"
+	} else if n.State == dedup.LetterResolved && it.Decision.Action == Resolve || n.State == dedup.LetterGone && it.Decision.Action == Miss {
+		return it.Decision.Action.ends(), n.State.String() + " before"
 	}
 	if !it.Letter.is(n) {
 		return doLeave, w.letterChanged()
 	}
 	if !time.Now().Before(a.f.Expires) {
 		return doExpire, "the plan has expired"
+	}
+	if it.Decision.Action == Miss {
+		return doMiss, it.Decision.Why // whatever its record is
 	}
 	if it.Key != "" && !it.Record.is(&w.r) {
 		return doLeave, w.recordChanged()
@@ -59,6 +63,14 @@ func (a *application) next(w *work) (step, string) {
 	}
 	w.reopen = it.Decision.Action == Reopen
 	return doSend, ""
+}
+
+// ends is the step that ends a letter without a copy.
+func (a Action) ends() step {
+	if a == Miss {
+		return doMiss
+	}
+	return doResolve
 }
 
 // nextRerun is next for a message that is no letter: its record tells it all.

@@ -174,7 +174,7 @@ func (a *app) showPlan(out *planShown) error {
 	f.add("job", p.Job)
 	f.add("consumer", p.Consumer)
 	f.add("letters", number(p.Letters))
-	for _, action := range []deadletter.Action{deadletter.Reopen, deadletter.Send, deadletter.Resolve, deadletter.Skip, deadletter.Refuse} {
+	for _, action := range []deadletter.Action{deadletter.Reopen, deadletter.Send, deadletter.Resolve, deadletter.Miss, deadletter.Skip, deadletter.Refuse} {
 		f.add("  "+string(action), number(p.Counts[action])+actionText(action, p.Counts[action]))
 	}
 	f.addReasons(out.Why)
@@ -202,6 +202,7 @@ func actionText(action deadletter.Action, n int) string {
 		deadletter.Send:    "  send",
 		deadletter.Resolve: "  nothing to do: the operation is finished otherwise",
 		deadletter.Skip:    "  not now, or somebody else's",
+		deadletter.Miss:    "  not in the topic any more: retention has removed it",
 		deadletter.Refuse:  "  a person must look first",
 	}[action]
 }

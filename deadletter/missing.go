@@ -1,0 +1,43 @@
+package deadletter
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/onceward/onceward/dedup"
+)
+
+// settled is how old a note must be before its letter is missed: what was
+// written while the topic was read is not in what was read.
+const settled = time.Hour
+
+// missing adds to a plan the letters of this topic that are noted as open or
+// held, and that were not come upon in it.
+func (q *Queue) missing(ctx context.Context, p *Plan, seen map[[16]byte]struct{}, d *draft) error {
+	for n, err := range q.Store.ScanLetters(ctx, q.Consumer) {
+		if err != nil {
+			return err
+		}
+		if _, there := seen[short(n.ID)]; there || !q.misses(&n, p.Created) {
+			continue
+		}
+		it := &item{
+			ID: n.ID, Scope: n.Key.Scope, Key: n.Key.ID, Reason: Reason(n.Reason), Letter: noteSeen{State: n.State.String(), Run: n.Run},
+			Decision: Decision{Action: Miss, Why: "its message is not in the topic any more"},
+		}
+		if err := d.put(it, 0, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// misses says whether the letter of a note ought to lie in this topic. Letters
+// of other topics of the consumer lie elsewhere, and what others have written
+// lies anywhere.
+func (q *Queue) misses(n *dedup.Letter, now time.Time) bool {
+	at := strings.LastIndexByte(n.Source.Source, '@')
+	return (n.State == dedup.LetterOpen || n.State == dedup.LetterHeld) && n.Job == "" && n.Moved.Add(settled).Before(now) &&
+		at > 0 && q.Broker.Destinations(q.Consumer, n.Source.Source[:at]).DeadLetter == q.Topic
+}
