@@ -106,6 +106,9 @@ func (a *application) look(ctx context.Context, items []*item) ([]*work, error) 
 	var ids []string
 	var keys []dedup.Key
 	for _, it := range items {
+		if a.accepts(it) {
+			it.Decision.Action = Send
+		}
 		switch it.Decision.Action {
 		case Refuse:
 			a.did(it, DidRefuse, it.Decision.Why)
@@ -171,11 +174,22 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 	return nil
 }
 
+// accepts says that a letter is sent only since expired ones are accepted.
+func (a *application) accepts(it *item) bool { return it.Decision.Expired && a.c.AcceptExpired != "" }
+
+// why is what is kept with a letter that is taken.
+func (a *application) why(it *item) string {
+	if a.accepts(it) {
+		return a.c.AcceptExpired
+	}
+	return a.f.Why
+}
+
 // expired says that the window of a letter without a record was over before it
 // was sent: a plan may be applied long after it was made.
 func (a *application) expired(w *work) bool {
 	window := cmp.Or(time.Duration(a.f.WindowSeconds)*time.Second, a.q.window())
-	return w.it.ID != "" && w.r.State == dedup.Absent && a.f.AcceptExpired == "" && w.e.old(time.Now(), window)
+	return w.it.ID != "" && w.r.State == dedup.Absent && a.f.AcceptExpired == "" && a.c.AcceptExpired == "" && w.e.old(time.Now(), window)
 }
 
 // resolve notes that nothing is left to be done about a letter. One that this

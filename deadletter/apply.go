@@ -28,6 +28,9 @@ type ApplyConfig struct {
 	// many as were answered, and never more than a thousand. It needs a consumer
 	// that runs.
 	MaxFailureRatio float64
+	// AcceptExpired is why letters are sent all the same that the plan refuses
+	// since they are older than the window and have no record; empty leaves them.
+	AcceptExpired string
 	// DryRun changes nothing and sends nothing, and reports what would be.
 	DryRun bool
 	// Each, where set, is told what was done about each letter.

@@ -28,6 +28,8 @@ type Decision struct {
 	Why    string `json:"why"`
 	// Approvable says that a person's approval turns this refusal into a send.
 	Approvable bool `json:"approvable,omitzero"`
+	// Expired says that accepting expired letters, with a reason, does.
+	Expired bool `json:"expired,omitzero"`
 }
 
 // Terms are what a decision takes into account besides letter and record.
@@ -96,9 +98,9 @@ func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 		switch {
 		case t.AcceptExpired:
 		case l.Reason == ReasonTooOld, e.old(t.Now, t.Window):
-			return Decision{Action: Refuse, Why: whyExpired}
+			return Decision{Action: Refuse, Why: whyExpired, Expired: true}
 		case e.Note.State == dedup.LetterNone && l.Key.ID != "" && l.Run > 0:
-			return Decision{Action: Refuse, Why: "forgotten together with its record: it may have been dealt with"}
+			return Decision{Action: Refuse, Why: "forgotten together with its record: it may have been dealt with", Expired: true}
 		}
 		return Decision{Action: Send, Why: "no record"}
 	case dedup.InProgress:

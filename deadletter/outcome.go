@@ -127,6 +127,9 @@ func (q *Queue) ended(ctx context.Context, job string, items []*item) ([]LetterO
 func outcomeOf(it *item, n *dedup.Letter, r *dedup.Record, job string) Outcome {
 	switch it.Decision.Action {
 	case Refuse:
+		if it.Decision.Expired && (n.Job == job || it.diedAgain(n, job)) {
+			break // accepted when the plan was applied
+		}
 		return Refused
 	case Skip:
 		return Skipped

@@ -12,7 +12,27 @@ import (
 	"github.com/onceward/onceward/dedup"
 )
 
-// What went wrong with replays elsewhere, where no other test has it.
+// What went wrong with replays elsewhere, and the test that shows it cannot here;
+// where it is in no other file, it is in this one.
+//
+//	what fails again is sent again and again     TestWhatFailsAgainDoesNotJoinTheJob
+//	two jobs on one letter                        TestTwoOperatorsAtOnceSendEachLetterOnceAndTheSecondIsTold
+//	killed between send and mark                  TestAnApplicationThatDiesAtAnyStepIsContinued
+//	an old Nats-Msg-Id makes the copy a nothing   TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker
+//	a failed send counts as sent                  TestACopyThatIsNotConfirmedIsNotCountedAsSent
+//	other groups see the copy                     TestOthersWhoReadTheSourceDoNotSeeAReplay
+//	the older message runs behind the newer one   TestWhatRanAfterALettersMessageIsSaidBeforeItIsSent,
+//	                                              TestOfOneOrderingKeyTheOlderMessageGoesFirst
+//	the partition of once                         TestAMessageWithoutAKeyGoesToItsPartitionWhereThereIsOne
+//	endless rounds                                TestALetterWhoseThirdRunFailedIsHeldUntilItIsApproved
+//	headers that grow                             TestTwentyRoundsLeaveTheHeadersAsTheyWere
+//	a record that expires under its letter        TestAKeyedOpenLetterKeepsItsRecordFromTheSweeper
+//	bytes that change on the way                  TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker
+//	a payload at the limit, endless stacks        TestAPointerLetterSendsTheMessageThatItPointsTo, and the letter's own tests
+//	markup on a terminal                          the command's tests of hostile letters
+//	fifty or everything                           TestARateIsKept, TestACanaryThatFailsStopsTheRest
+//	a stream that reading empties                 the adapter refuses one as a dead-letter stream
+//	fewer partitions than the source              partition numbers are never copied: a letter goes where its key belongs
 
 func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -407,6 +407,25 @@ func TestAnAcceptedExpiredLetterRuns(t *testing.T) {
 	})
 }
 
+func TestExpiredLettersThatAPlanRefusesAreAcceptedWhenItIsApplied(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`, `{"no":"id"}`)
+		d.digest()
+		time.Sleep(30 * 24 * time.Hour)
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{Why: "mended"})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 2})
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidRefuse: 2})
+		accept := deadletter.ApplyConfig{AcceptExpired: "the customer asks for it"}
+		want(t, "accepted", d.apply(f, accept), map[deadletter.Did]int{deadletter.DidSend: 2})
+		want(t, "accepted again", d.apply(f, accept), map[deadletter.Did]int{deadletter.DidBefore: 2})
+		d.digest()
+		d.once("a")
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1, deadletter.FailedAgain: 1})
+	})
+}
+
 func TestLettersOfAnotherConsumerAreAnError(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

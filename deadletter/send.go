@@ -131,7 +131,7 @@ func (a *application) taking(w *work) (dedup.Op, bool) {
 	}
 	w.token, w.taken = NewToken(n.Token), true
 	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{
-		Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why},
+		Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.why(w.it)},
 		From:   n.State, To: dedup.LetterOpen,
 	}}, true
 }
@@ -158,7 +158,7 @@ func (a *application) reopening(w *work) (dedup.Op, bool) {
 	}
 	o := &dedup.OperatorOp{
 		Seen: dedup.Seen{State: it.Record.state(), Run: it.Record.Run, Fence: it.Record.Fence}, Expires: a.f.Expires,
-		Who: a.f.Who, Why: a.f.Why, Job: a.f.Job, Letter: it.ID, LetterRun: it.Record.Run, Fingerprint: fp,
+		Who: a.f.Who, Why: a.why(w.it), Job: a.f.Job, Letter: it.ID, LetterRun: it.Record.Run, Fingerprint: fp,
 	}
 	if it.From != nil {
 		o.Send = dedup.Position{Source: it.From.Source, Partition: it.From.Partition, Offset: it.From.Offset}
@@ -191,7 +191,7 @@ func (a *application) publish(ctx context.Context, works []*work) error {
 			continue
 		}
 		sent = append(sent, w)
-		ops = append(ops, dedup.Op{Kind: dedup.SendNoted, Key: w.noteKey(), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: w.it.ID, Job: a.f.Job, Who: a.f.Who, Why: a.f.Why}}})
+		ops = append(ops, dedup.Op{Kind: dedup.SendNoted, Key: w.noteKey(), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: w.it.ID, Job: a.f.Job, Who: a.f.Who, Why: a.why(w.it)}}})
 	}
 	if len(ops) > 0 {
 		answers, err := a.q.apply(ctx, ops...)

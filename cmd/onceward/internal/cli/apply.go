@@ -17,13 +17,19 @@ import (
 func (a *app) apply() *cobra.Command {
 	var f connection
 	var how deadletter.ApplyConfig
+	var acceptExpired bool
 	c := &cobra.Command{
 		Use: "apply FILE", Short: "Do what a plan says; called again, it goes on where it stopped",
 		Example: "  onceward dlq replay apply plan.jsonl --canary 5 --rate 50 --via http://127.0.0.1:8080",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
-			if how.MaxFailureRatio > 1 {
+			switch {
+			case how.MaxFailureRatio > 1:
 				return usage("--max-failure-ratio must be 0 to 1")
+			case acceptExpired && how.AcceptExpired == "":
+				return usage("--accept-expired needs a reason: --reason TEXT")
+			case !acceptExpired && how.AcceptExpired != "":
+				return usage("--reason is that of --accept-expired")
 			}
 			if !how.DryRun && (how.Canary > 0 || how.MaxFailureRatio > 0) {
 				if err := f.answers(a, "--canary and --max-failure-ratio watch what"); err != nil {
@@ -56,6 +62,8 @@ func (a *app) apply() *cobra.Command {
 	s.IntVar(&how.Canary, "canary", 0, "send `N` letters first, and go on only when all of them have succeeded")
 	s.DurationVar(&how.CanaryWait, "canary-wait", 5*time.Minute, "`time` in which at least one must be answered")
 	s.Float64Var(&how.MaxFailureRatio, "max-failure-ratio", 0, "stop when more than this `share` of the answered copies has failed again, from the twentieth on")
+	s.BoolVar(&acceptExpired, "accept-expired", false, "send letters also that the plan refuses since they are older than the window and have no record: they may have been done, and forgotten")
+	s.StringVar(&how.AcceptExpired, "reason", "", "`why` expired letters are accepted; kept with each of them")
 	s.BoolVar(&how.DryRun, "dry-run", false, "change nothing and send nothing; say what would be")
 	return c
 }

@@ -22,7 +22,7 @@ func TestWrongFlagsAreToldBeforeAnythingIsTried(t *testing.T) {
 		{"dlq", "list", "--from", "kafka://a/t", "--state", "lost"}, {"dlq", "list", "--from", "kafka://a/t", "--error", "("},
 		{"dlq", "list", "--from", "kafka://a/t", "--since", "soon"}, {"dlq", "show", "id", "--from", "kafka://a/t", "--payload", "xml"},
 		{"dlq", "replay", "plan", "--from", "kafka://a/t"}, {"dlq", "replay", "plan", "-o", "x", "--to", "moon"},
-		{"dlq", "replay", "plan", "-o", "x", "--accept-expired"}, {"dlq", "replay", "plan", "-o", "x", "--approve", "id"},
+		{"dlq", "replay", "plan", "-o", "x", "--accept-expired"}, {"dlq", "replay", "apply", "x", "--accept-expired"}, {"dlq", "replay", "apply", "x", "--reason", "asked"}, {"dlq", "replay", "plan", "-o", "x", "--approve", "id"},
 		{"dlq", "replay", "apply"}, {"dlq", "resolve", "id"}, {"dlq", "discard", "id", "--reason", "x"}, {"dlq", "resolve", "id", "--reason", "x"},
 		{"dlq", "open", "id", "--reason", "x", "--yes", "--from", "kafka://a/t"},
 		{"dlq", "list", "--via", "http://a", "--store", "bolt:b"}, {"record", "list"}, {"record", "list", "--store", "redis://a"},
