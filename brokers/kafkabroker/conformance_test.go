@@ -172,8 +172,12 @@ func (o *other) makeTopic(t testing.TB, name string, partitions int, configs ...
 		rt.Configs = append(rt.Configs, c)
 	}
 	req.Topics, req.TimeoutMillis = append(req.Topics, rt), 2000 // not longer, since a paused broker may be asked
+	// The client would ask whom it has once been told to be the controller, for
+	// ever, also when that one is paused; any broker asks the present one.
+	seeds, try := o.client.SeedBrokers(), 0
 	eventually(t, "topic "+name+" is made", func() bool {
-		res, err := req.RequestWith(t.Context(), o.client)
+		res, err := req.RequestWith(t.Context(), seeds[try%len(seeds)])
+		try++
 		// A broker that is paused may have been asked before another one.
 		return err == nil && (res.Topics[0].ErrorCode == 0 || kerr.ErrorForCode(res.Topics[0].ErrorCode) == kerr.TopicAlreadyExists)
 	})

@@ -175,7 +175,6 @@ func (r *reader) none(d time.Duration) {
 
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	// A broker that forwards to a controller which is paused waits 30 s for it.
 	for end := time.Now().Add(90 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if ok() {
 			return
