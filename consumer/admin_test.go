@@ -2,6 +2,7 @@ package consumer_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -145,7 +146,7 @@ func TestAScanGivesWhatIsAskedForAndSaysThatItIsAll(t *testing.T) {
 // In a store that consumers share, the letters of the others are not its own.
 func TestTheLettersOfAnotherConsumerAreNotShown(t *testing.T) {
 	a := newAdminRig(t)
-	a.do(dedup.Op{Kind: dedup.NoteLetter, Key: dedup.Key{Consumer: "payroll"}, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1", Reason: "decode"}}})
+	a.do(dedup.Op{Kind: dedup.NoteLetter, Key: dedup.LetterKey("payroll", "l1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1", Reason: "decode"}}})
 	w, _ := a.ask("POST", "/v1/letters", adminapi.LettersRequest{IDs: []adminapi.Text{"l1"}})
 	if got := a.lines(w); len(got) != 1 || got[0].Letter.State != 0 || got[0].Letter.Reason != "" {
 		t.Errorf("%s", w.Body)
@@ -177,5 +178,20 @@ func TestMessagesAreShownWithTheirPlace(t *testing.T) {
 	w, _ = a.ask("GET", "/v1/browse?topic=orders&offset=0:1", nil)
 	if got := a.lines(w); len(got) != 2 || got[1].Message.Offset != 1 {
 		t.Errorf("%s", w.Body)
+	}
+}
+
+// Whoever may replay could otherwise lose a letter that is not written yet.
+func TestANoteThroughTheInterfaceLeavesAnOwedLetterOwed(t *testing.T) {
+	a := newAdminRig(t)
+	r := a.ended("A-1", dedup.Terminal)
+	w, f := a.ask("POST", "/v1/apply", applying(t, dedup.Op{Kind: dedup.NoteLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{
+		Letter: dedup.Letter{ID: "l1", Reason: "terminal", Run: r.Run, Opened: r.Opened}, Settles: true,
+	}}))
+	if w.Code != http.StatusOK {
+		t.Fatalf("%+v", f)
+	}
+	if now := a.record("A-1"); !now.Owed {
+		t.Errorf("record %+v", now)
 	}
 }

@@ -206,7 +206,7 @@ func (a *adminRig) noted(letter, id string, run uint32) {
 	a.t.Helper()
 	a.do(dedup.Op{Kind: dedup.NoteLetter, Key: keyOf(id), Letter: &dedup.LetterOp{Letter: dedup.Letter{
 		ID: letter, Reason: "terminal", Run: run, Opened: a.record(id).Opened,
-	}}})
+	}, Settles: true}})
 }
 
 func (a *adminRig) letter(id string) dedup.Letter {

@@ -21,7 +21,8 @@ const (
 	AdminReplay
 	// AdminApprove decides what a guard is there for: it discards letters, frees
 	// those that are held or another job's, runs again what is in doubt, what is
-	// held and what has other content under its key, decides about effects, and
+	// held, what may have been done and forgotten, and what has other content under
+	// its key, decides about effects, and
 	// unlocks, deletes, imports and reconciles records.
 	AdminApprove
 )
@@ -68,6 +69,7 @@ var opRoles = []opRole{
 	{dedup.NoteLetter, "note a letter", nil, AdminReplay},
 
 	{dedup.MoveLetter, "discard a letter", movesTo(dedup.LetterDiscarded), AdminApprove},
+	{dedup.MoveLetter, "send what is older than the window", func(op *dedup.Op, _ *opStanding) bool { return op.Letter.Letter.Expired }, AdminApprove},
 	{dedup.MoveLetter, "take an open letter for a job", func(op *dedup.Op, _ *opStanding) bool {
 		return op.Letter.From == dedup.LetterOpen && op.Letter.To == dedup.LetterOpen && op.Letter.Letter.Job != ""
 	}, AdminReplay},
@@ -113,10 +115,10 @@ func letterHeld(_ *dedup.Op, s *opStanding) bool {
 	return false
 }
 
-// rowOf is the row for a valid operation; nil for a record of onceward's own:
-// pauses have an endpoint, which knows the scopes that there are.
+// rowOf is the row for a valid operation; nil for a record of onceward's own that
+// is no letter's: pauses have an endpoint, which knows the scopes that there are.
 func rowOf(op *dedup.Op, s *opStanding) *opRole {
-	if dedup.ReservedScope(op.Key.Scope) {
+	if dedup.ReservedScope(op.Key.Scope) && !op.Key.OfLetter() {
 		return nil
 	}
 	for i := range opRoles {

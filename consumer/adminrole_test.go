@@ -110,6 +110,12 @@ func deeds() []deed {
 			return dedup.Op{Kind: dedup.NoteLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1", Reason: "terminal"}}}
 		}),
 		moving("take a letter", replay, open, open, "j", ""),
+		operation("take a letter that has expired", approve, func(a *adminRig) dedup.Op {
+			a.noted("l1", "A-1", 1)
+			return dedup.Op{Kind: dedup.MoveLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{
+				Letter: dedup.Letter{ID: "l1", Token: "t", Job: "j", Expired: true}, From: open, To: open,
+			}}
+		}),
 		moving("give back a letter that rick has taken", replay, open, open, "", "rick"),
 		moving("free a letter that somebody else has taken", approve, open, open, "", "ann"),
 		moving("free a letter that nobody has taken", approve, open, open, "", ""),

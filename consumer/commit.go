@@ -104,7 +104,9 @@ func (p *pipeline) collectNotes() {
 		if t.again() {
 			l.Token = t.replay.ticket.Token
 		}
-		p.add(t, dedup.Op{Kind: dedup.NoteLetter, Key: p.noteKey(t), Letter: &dedup.LetterOp{Letter: l}})
+		p.add(t, dedup.Op{Kind: dedup.NoteLetter, Key: p.noteKey(t), Letter: &dedup.LetterOp{
+			Letter: l, Settles: t.note.owed, Window: p.letterWindow,
+		}})
 		if t.answers() {
 			p.addAnswers(t, nil) // after the new one, so that no letter is lost between them
 		}
@@ -162,7 +164,7 @@ func (p *pipeline) collectClaims() {
 		p.enter(t)
 		op := dedup.Op{
 			Kind: dedup.Claim, Key: t.view.Key, Token: t.token, Fingerprint: t.fp, Policy: t.route.policy,
-			Lease: p.cfg.Lease, Stored: t.d.Time,
+			Lease: p.cfg.Lease, Stored: t.d.Time, Copy: t.lane.Retry,
 		}
 		if !t.lane.Retry {
 			op.Position = p.position(t)

@@ -62,6 +62,10 @@ func newPipeline(c *Consumer) *pipeline {
 		lanes: map[*brokers.Lane]*lane{}, chains: map[uint64]*task{}, prefixed: map[dedup.Position]int64{}, ahead: 2 * c.cfg.Workers,
 		breaker: newBreaker(c.cfg.Breaker, c.cfg.Workers),
 	}
+	for i := range p.routes {
+		// The longest: nobody knows whose message it is that has no key.
+		p.letterWindow = max(p.letterWindow, p.routes[i].policy.Window)
+	}
 	p.work = newWorkers(handle, p.ring)
 	return p
 }

@@ -51,7 +51,7 @@ func (p *pipeline) place(t *task) {
 	t.view.Partition, t.view.Offset = at.Partition, at.Offset
 }
 
-// noteKey is the key of a letter's note: whole, or the consumer alone.
+// noteKey is the key of a letter's note.
 func (p *pipeline) noteKey(t *task) dedup.Key {
 	switch {
 	case t.bad == nil:
@@ -59,7 +59,7 @@ func (p *pipeline) noteKey(t *task) dedup.Key {
 	case t.again():
 		return t.replay.note.Key
 	}
-	return dedup.Key{Consumer: p.cfg.Name}
+	return dedup.LetterKey(p.cfg.Name, t.note.id)
 }
 
 // mail sends a task's letter on its way, and says so.
@@ -111,7 +111,7 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 		reason = deadletter.ReasonInDoubt
 	}
 	t.reason, t.answer = string(reason), state
-	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, t.opened), reason: t.reason, run: t.run, opened: t.opened})
+	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, t.opened), reason: t.reason, run: t.run, opened: t.opened, owed: true})
 }
 
 // owedLetter is for an outcome that an earlier process has recorded without
@@ -119,7 +119,7 @@ func (p *pipeline) endLetter(t *task, state dedup.State) {
 func (p *pipeline) owedLetter(t *task) {
 	r := t.record
 	t.reason, t.err, t.stack, t.answer = r.Reason, recorded(r), r.Stack, r.State
-	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened})
+	p.mail(t, letterNote{id: deadletter.ID(t.view.Key, r.Opened), reason: r.Reason, run: r.Run, opened: r.Opened, owed: true})
 }
 
 // letter is what is published for a task in phase lettering.
@@ -147,7 +147,7 @@ func (p *pipeline) letter(t *task) deadletter.Letter {
 	switch {
 	case t.bad == nil:
 		l.Key, l.Fingerprint = t.view.Key, t.fp
-	case t.again() && t.replay.note.Key.ID != "":
+	case t.again() && !t.replay.note.Key.OfLetter():
 		l.Key = t.replay.note.Key // which could be found once, and has a record
 	}
 	if r := t.replay; r != nil {

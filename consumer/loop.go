@@ -25,6 +25,8 @@ type pipeline struct {
 	fail   func(error)     // ends Run; shared
 	work   *workers
 	health *health // shared
+	// letterWindow is how long the records of letters without a key are kept.
+	letterWindow time.Duration
 
 	// Shared with the receiver, the publisher and the source's callbacks.
 	in struct {

@@ -85,7 +85,7 @@ func (r *receiver) letters(ctx context.Context, ids []string) ([]dedup.Letter, e
 // confirmed says whether note is that of the letter, and bears the token.
 func (r *replay) confirmed(note *dedup.Letter, consumer string) bool {
 	own, present := r.ticket.Of(note.Token)
-	r.note, r.spent = *note, !present || !note.Holds(note.Token, note.Key)
+	r.note, r.spent = *note, !present || !note.Awaits(note.Token)
 	return own && note.State != dedup.LetterNone && note.Key.Consumer == consumer
 }
 

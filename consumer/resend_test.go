@@ -19,11 +19,12 @@ import (
 // resender sends letters back as a replay does, step by step, so that a test
 // can stop between two of them.
 type resender struct {
-	t      *testing.T
-	store  dedup.Store
-	broker brokers.Broker
-	job    string
-	target string // where copies go
+	t       *testing.T
+	store   dedup.Store
+	broker  brokers.Broker
+	job     string
+	expired bool   // send what has expired
+	target  string // where copies go
 }
 
 func (r *rig) resender(job string) *resender {
@@ -45,19 +46,17 @@ func (s *resender) take(m membroker.Message) brokers.Outgoing {
 	note := s.note(l.ID)
 	token := deadletter.NewToken(note.Token)
 	ops := []dedup.Op{{Kind: dedup.MoveLetter, Key: note.Key, Letter: &dedup.LetterOp{
-		Letter: dedup.Letter{ID: l.ID, Job: s.job, Token: token}, From: dedup.LetterOpen, To: dedup.LetterOpen,
+		Letter: dedup.Letter{ID: l.ID, Job: s.job, Token: token, Expired: s.expired}, From: dedup.LetterOpen, To: dedup.LetterOpen,
 	}}}
-	if note.Key.ID != "" {
-		records, err := s.store.Lookup(s.t.Context(), []dedup.Key{note.Key})
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		if r := records[0]; r.State == dedup.Failed || r.State == dedup.InDoubt || r.State == dedup.Retryable && r.Run == note.Run {
-			ops = append(ops, dedup.Op{Kind: dedup.Reopen, Key: note.Key, Operator: &dedup.OperatorOp{
-				Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence}, Who: "ann", Why: "mended",
-				Job: s.job, Letter: l.ID, LetterRun: note.Run, Fingerprint: l.Fingerprint,
-			}})
-		}
+	records, err := s.store.Lookup(s.t.Context(), []dedup.Key{note.Key})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if r := records[0]; r.State == dedup.Failed || r.State == dedup.InDoubt || r.State == dedup.Retryable && r.Run == note.Run {
+		ops = append(ops, dedup.Op{Kind: dedup.Reopen, Key: note.Key, Operator: &dedup.OperatorOp{
+			Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence}, Who: "ann", Why: "mended",
+			Job: s.job, Letter: l.ID, LetterRun: r.Run, Fingerprint: l.Fingerprint,
+		}})
 	}
 	answers, err := s.store.Apply(s.t.Context(), ops)
 	if err != nil {

@@ -91,6 +91,7 @@ type letterNote struct {
 	reason string
 	run    uint32
 	opened uint64
+	owed   bool // by the record of that run
 }
 
 // lane is what the loop knows of a broker's lane.

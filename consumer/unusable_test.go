@@ -1,6 +1,7 @@
 package consumer_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"testing"
@@ -141,9 +142,10 @@ func TestAMessageThatCanBeReadAtLastIsHandledAndItsLetterResolved(t *testing.T) 
 	})
 }
 
-// The window is over and its place has passed: only the token lets it run.
+// The window is over: only the token of a letter that was sent although it had
+// expired lets it run.
 func TestTheTokenOfALetterLetsItsCopyRunWhenItIsTooOld(t *testing.T) {
-	for _, token := range []bool{true, false} {
+	for _, how := range []string{"accepted", "freed", "not accepted"} {
 		bubble(t, func(t *testing.T) {
 			r := newRig(t, 1)
 			var h mendable
@@ -156,14 +158,15 @@ func TestTheTokenOfALetterLetsItsCopyRunWhenItIsTooOld(t *testing.T) {
 			pass(3 * time.Hour)
 			r.end()
 			s, first := r.resender("job-1"), r.letter(1)
+			s.expired = how != "not accepted"
 			copied := s.take(first)
 			r.run(route)
 			pass(time.Minute)
 			store := r.store
-			if !token { // it is freed while the copy is on its way, after the receiver has looked
+			if how == "freed" { // it is freed while the copy is on its way, after the receiver has looked
 				r.end()
 				free := &afterLetters{Store: store, then: func() {
-					if _, err := store.Apply(t.Context(), []dedup.Op{{Kind: dedup.MoveLetter, Key: dedup.Key{Consumer: "billing"}, Letter: &dedup.LetterOp{
+					if _, err := store.Apply(t.Context(), []dedup.Op{{Kind: dedup.MoveLetter, Key: dedup.LetterKey("billing", header(first, "dl-id")), Letter: &dedup.LetterOp{
 						Letter: dedup.Letter{ID: header(first, "dl-id"), Who: "ann"}, From: dedup.LetterOpen, To: dedup.LetterOpen,
 					}}}); err != nil {
 						t.Error(err)
@@ -174,14 +177,18 @@ func TestTheTokenOfALetterLetsItsCopyRunWhenItIsTooOld(t *testing.T) {
 			}
 			s.publish(copied)
 			pass(time.Minute)
-			if token {
+			switch how {
+			case "accepted":
 				s.want(first, dedup.LetterResolved, dedup.Succeeded)
 				r.wantReasons("decode")
-			} else {
+			case "freed":
 				s.want(first, dedup.LetterOpen, dedup.Absent)
 				r.wantReasons("decode", "too-old")
+			default:
+				s.want(first, dedup.LetterResolved, dedup.Failed)
+				r.wantReasons("decode", "too-old")
 			}
-			if want := map[bool]int{true: 1}[token]; h.of("o-1") != want {
+			if want := map[string]int{"accepted": 1}[how]; h.of("o-1") != want {
 				t.Errorf("%d runs, want %d", h.of("o-1"), want)
 			}
 			r.end()
@@ -259,17 +266,24 @@ func TestALateRepeatOfACopyDoesNotRunAgainAfterTheWindow(t *testing.T) {
 		pass(time.Minute)
 		r.end()
 		s, first := r.resender("job-1"), r.letter(1)
-		r.run(route)
-		copied := s.take(first)
-		s.publish(copied)
-		s.noted(first)
+		slow := route
+		slow.Scope, slow.Match = "order.slow", consumer.Match{Rule: "slow", Is: func(d *consumer.Delivery) bool { return bytes.Contains(d.Value, []byte("slow")) }}
+		slow.Run = func(context.Context, *consumer.Delivery) (consumer.Result, error) {
+			return nil, consumer.RetryAfter(errors.New("closed today"), 4*time.Hour)
+		}
+		r.run(slow, route)
+		r.send(orderJSON("slow", 1)) // its copy is the first in the retry topic, and waits there
+		pass(time.Minute)
+		s.resend(first)
 		pass(3 * time.Hour)
-		s.want(first, dedup.LetterResolved, dedup.Succeeded)
+		if n := s.note(header(first, "dl-id")); n.State != dedup.LetterNone {
+			t.Fatalf("letter %+v", n)
+		}
 		records, err := r.store.Lookup(t.Context(), []dedup.Key{{Consumer: "billing", Scope: "order.create", ID: "o-1"}})
 		if err != nil || records[0].State != dedup.Absent {
 			t.Fatalf("record %+v %v", records[0], err)
 		}
-		s.publish(copied)
+		r.broker.Lose("billing", s.target)
 		pass(time.Minute)
 		if h.of("o-1") != 1 {
 			t.Errorf("%d runs", h.of("o-1"))

@@ -56,6 +56,8 @@ type work struct {
 	token  string
 	taken  bool // by this call
 	reopen bool
+	// expired: it may have been done and forgotten, and is sent all the same.
+	expired bool
 
 	partitions int32 // of the source topic, where that is asked for
 }
@@ -119,21 +121,16 @@ func (a *application) look(ctx context.Context, items []*item) ([]*work, error) 
 			if it.ID != "" {
 				ids = append(ids, it.ID)
 			}
-			if it.Key != "" {
-				keys = append(keys, it.key(a.q.Consumer))
-			}
+			keys = append(keys, it.recordKey(a.q.Consumer))
 		}
 	}
 	notes, records, err := a.q.know(ctx, ids, keys)
 	if err != nil {
 		return nil, err
 	}
-	for _, w := range works {
-		if w.it.ID != "" {
+	for i, w := range works {
+		if w.r = records[i]; w.it.ID != "" {
 			w.e.Note, notes = notes[0], notes[1:]
-		}
-		if w.it.Key != "" {
-			w.r, records = records[0], records[1:]
 		}
 	}
 	return works, nil
@@ -163,11 +160,12 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 			return err
 		case why != "":
 			a.did(w.it, DidRefuse, why)
-		case a.expired(w):
-			a.did(w.it, DidRefuse, whyExpired)
+		case a.expired(w) != "" && !a.acceptsExpired():
+			a.did(w.it, DidRefuse, a.expired(w))
 		case a.c.DryRun:
 			a.did(w.it, DidSend, "would be sent")
 		default:
+			w.expired = a.expired(w) != ""
 			*take = append(*take, w)
 		}
 	}
@@ -185,11 +183,17 @@ func (a *application) why(it *item) string {
 	return a.f.Why
 }
 
-// expired says that the window of a letter without a record was over before it
-// was sent: a plan may be applied long after it was made.
-func (a *application) expired(w *work) bool {
-	window := cmp.Or(time.Duration(a.f.WindowSeconds)*time.Second, a.q.window())
-	return w.it.ID != "" && w.r.State == dedup.Absent && a.f.AcceptExpired == "" && a.c.AcceptExpired == "" && w.e.old(time.Now(), window)
+// expired says why a letter may have been done and forgotten by now: a plan may
+// be applied long after it was made.
+func (a *application) expired(w *work) string {
+	if w.it.ID == "" || w.it.Key != "" && w.r.State != dedup.Absent {
+		return ""
+	}
+	return w.e.expiry(time.Now(), cmp.Or(time.Duration(a.f.WindowSeconds)*time.Second, a.q.window()))
+}
+
+func (a *application) acceptsExpired() bool {
+	return a.f.AcceptExpired != "" || a.c.AcceptExpired != ""
 }
 
 // resolve notes that nothing is left to be done about a letter. One that this

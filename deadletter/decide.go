@@ -58,7 +58,26 @@ func Decide(e *Entry, r *dedup.Record, t Terms) Decision {
 	return d
 }
 
-const whyExpired = "older than the window: it may have been done, and forgotten"
+const (
+	whyExpired   = "older than the window: it may have been done, and forgotten"
+	whyForgotten = "forgotten together with its record: it may have been dealt with"
+)
+
+// expiry says why the letter's operation, of which there is no record, may have
+// been done and forgotten; empty where it cannot. A letter that says too-old is
+// young, and its message is not. And a note is forgotten together with its
+// record, which may have ended long before the letter of a conflict was written;
+// those of others, without a run, never had one.
+func (e *Entry) expiry(now time.Time, window time.Duration) string {
+	l := &e.Letter
+	switch {
+	case l.Reason == ReasonTooOld, e.old(now, window):
+		return whyExpired
+	case e.Note.State == dedup.LetterNone && l.Key.ID != "" && l.Run > 0:
+		return whyForgotten
+	}
+	return ""
+}
 
 func approved(r *dedup.Record) Action {
 	if r.State == dedup.Failed || r.State == dedup.Retryable || r.State == dedup.InDoubt {
@@ -86,22 +105,20 @@ func byNote(e *Entry, r *dedup.Record, t Terms) (Decision, bool) {
 // byRecord decides what is left to the record of the letter's key.
 func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 	l := &e.Letter
+	keyless := l.Key.ID == ""
+	if keyless || r.State == dedup.Absent {
+		// The record of a letter without a key knows nothing of the operation, which
+		// may have been done under its key.
+		if why := e.expiry(t.Now, t.Window); why != "" && !t.AcceptExpired {
+			return Decision{Action: Refuse, Why: why, Expired: true}
+		}
+	}
 	// What nobody has noted names its run by the letter.
-	present := e.Note.State != dedup.LetterNone && e.Note.Opened == r.Opened ||
+	present := keyless || e.Note.State != dedup.LetterNone && e.Note.Opened == r.Opened ||
 		e.Note.State == dedup.LetterNone && l.Run == r.Run
 	same := l.Fingerprint.Rule != r.Fingerprint.Rule || l.Fingerprint.Sum == r.Fingerprint.Sum
 	switch r.State {
 	case dedup.Absent:
-		// A letter that says too-old is young, and its message is not. And a note is
-		// forgotten together with its record, which may have ended long before the
-		// letter of a conflict was written; those of others, without a run, never had one.
-		switch {
-		case t.AcceptExpired:
-		case l.Reason == ReasonTooOld, e.old(t.Now, t.Window):
-			return Decision{Action: Refuse, Why: whyExpired, Expired: true}
-		case e.Note.State == dedup.LetterNone && l.Key.ID != "" && l.Run > 0:
-			return Decision{Action: Refuse, Why: "forgotten together with its record: it may have been dealt with", Expired: true}
-		}
 		return Decision{Action: Send, Why: "no record"}
 	case dedup.InProgress:
 		if r.Live {

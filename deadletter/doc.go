@@ -33,7 +33,15 @@
 //	gone        its topic's retention has removed it
 //
 // A copy that fails again is another incident, with a letter of its own, unless
-// it has no usable key: then it is the same letter, open once more.
+// it has no usable key: then it is the same letter, open once more, and its
+// record is one by dl-id, see [dedup.LetterKey].
+//
+// That record knows nothing of the operation, which may have been done under its
+// key by a corrected message. So such a letter is sent only while the window of
+// that one cannot be over, and its copy must arrive until then, too, unless
+// somebody has said why it is sent all the same. What no record can tell: where
+// the message itself was a repeat, of one that was done long before, it runs
+// again once that one's window is over.
 //
 // # The message
 //

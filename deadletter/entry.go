@@ -45,10 +45,10 @@ func (e *Entry) State() dedup.LetterState {
 	return e.Note.State
 }
 
-// key is the key of the letter's note: whole, or the consumer alone.
-func (e *Entry) key() dedup.Key {
+// key is the key of the letter's note and record.
+func (e *Entry) key(consumer string) dedup.Key {
 	if e.Letter.Key.ID == "" {
-		return dedup.Key{Consumer: e.Letter.Consumer}
+		return dedup.LetterKey(consumer, e.Letter.ID)
 	}
 	return e.Letter.Key
 }

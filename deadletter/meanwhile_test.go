@@ -232,7 +232,7 @@ func TestOnePlanAppliedByTwoAtOnceKeepsTheTokenOfTheCopy(t *testing.T) {
 		d.mend(nil)
 		text := d.planText(deadletter.Selection{})
 		q := d.withStore(&meddler{Store: d.store, before: func() {
-			w := wary{Store: d.store, Broker: d.broker, left: 2} // published, and not noted
+			w := wary{Store: d.store, Broker: d.broker, left: 3} // published, and not noted
 			if _, err := w.queue(d.q).Apply(t.Context(), d.readPlan(text), deadletter.ApplyConfig{}); !errors.Is(err, errDied) {
 				t.Error(err)
 			}

@@ -23,8 +23,11 @@ func (q *Queue) missing(ctx context.Context, p *Plan, seen map[[16]byte]struct{}
 			continue
 		}
 		it := &item{
-			ID: n.ID, Scope: n.Key.Scope, Key: n.Key.ID, Reason: Reason(n.Reason), Letter: noteSeen{State: n.State.String(), Run: n.Run},
+			ID: n.ID, Reason: Reason(n.Reason), Letter: noteSeen{State: n.State.String(), Run: n.Run},
 			Decision: Decision{Action: Miss, Why: "its message is not in the topic any more"},
+		}
+		if !n.Key.OfLetter() {
+			it.Scope, it.Key = n.Key.Scope, n.Key.ID
 		}
 		if err := d.put(it, 0, 0); err != nil {
 			return err

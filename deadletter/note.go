@@ -51,7 +51,7 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 			note.Source = dedup.Position{Source: s.Identity, Partition: s.Partition, Offset: s.Offset}
 		}
 		noted, ids = append(noted, w), append(ids, l.ID)
-		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.key(), Letter: &dedup.LetterOp{Letter: note}})
+		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.key(q.Consumer), Letter: &dedup.LetterOp{Letter: note, Window: q.window()}})
 	}
 	if len(ops) == 0 {
 		return nil
@@ -59,9 +59,16 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 	if _, err := q.apply(ctx, ops...); err != nil {
 		return err
 	}
-	notes, _, err := q.know(ctx, ids, nil)
-	for i := range notes {
+	var keys []dedup.Key
+	for _, w := range noted {
+		keys = append(keys, w.e.key(q.Consumer))
+	}
+	notes, records, err := q.know(ctx, ids, keys)
+	for i := range records {
 		noted[i].e.Note = notes[i]
+		if noted[i].r = records[i]; records[i].Key.OfLetter() {
+			noted[i].reopen = true // its record has begun with the note
+		}
 	}
 	return err
 }

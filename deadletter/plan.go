@@ -211,26 +211,18 @@ func (q *Queue) identity(ctx context.Context) (string, error) {
 	return infos[0].Identity, nil
 }
 
-// records are those of the entries' keys; absent for an entry without a key.
+// records are those of the entries' keys.
 func (q *Queue) records(ctx context.Context, entries []Entry) ([]dedup.Record, error) {
-	records := make([]dedup.Record, len(entries))
-	keys, at := make([]dedup.Key, 0, len(entries)), make([]int, 0, len(entries))
+	keys := make([]dedup.Key, len(entries))
 	for i := range entries {
-		if k := entries[i].Letter.Key; k.ID != "" {
-			keys, at = append(keys, k), append(at, i)
-		}
+		keys[i] = entries[i].key(q.Consumer)
 	}
-	_, found, err := q.know(ctx, nil, keys)
-	if err != nil {
-		return nil, err
-	}
-	for i, r := range found {
-		records[at[i]] = r
-	}
-	return records, nil
+	_, records, err := q.know(ctx, nil, keys)
+	return records, err
 }
 
-// Record is what the store knows of an entry's key; absent where it has none.
+// Record is what the store knows of an entry's key or, where it has none, of the
+// letter itself, see [dedup.LetterKey]; absent where it knows nothing.
 //
 // Errors: those of the store.
 func (q *Queue) Record(ctx context.Context, e *Entry) (dedup.Record, error) {

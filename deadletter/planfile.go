@@ -107,6 +107,14 @@ func (it *item) key(consumer string) dedup.Key {
 	return dedup.Key{Consumer: consumer, Scope: it.Scope, ID: it.Key}
 }
 
+// recordKey is the key of the item's record.
+func (it *item) recordKey(consumer string) dedup.Key {
+	if it.Key == "" {
+		return dedup.LetterKey(consumer, it.ID)
+	}
+	return it.key(consumer)
+}
+
 // PlanFile is a plan that was read.
 type PlanFile struct {
 	Plan

@@ -36,7 +36,7 @@ func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
 		}
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{Who: "ann", Why: "customers entered"})
-		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Reopen: 2, deadletter.Send: 2, deadletter.Refuse: 1})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Reopen: 4, deadletter.Refuse: 1})
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 4, deadletter.DidRefuse: 1})
 		want(t, "outcome before", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Waiting: 4, deadletter.Refused: 1})
 		d.digest()

@@ -126,12 +126,15 @@ func (a *application) change(ctx context.Context, works []*work, op func(*work) 
 // taking makes a letter this job's, unless it is already.
 func (a *application) taking(w *work) (dedup.Op, bool) {
 	n := &w.e.Note
-	if w.token = n.Token; w.it.ID == "" || n.Job == a.f.Job {
+	w.token = n.Token
+	switch {
+	case w.it.ID == "", n.Job == a.f.Job && (n.Expired || !w.expired):
 		return dedup.Op{}, false
+	case n.Job != a.f.Job:
+		w.token, w.taken = NewToken(n.Token), true
 	}
-	w.token, w.taken = NewToken(n.Token), true
 	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{
-		Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Who: a.f.Who, Why: a.why(w.it)},
+		Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Expired: w.expired, Who: a.f.Who, Why: a.why(w.it)},
 		From:   n.State, To: dedup.LetterOpen,
 	}}, true
 }
@@ -151,19 +154,23 @@ func (a *application) reopening(w *work) (dedup.Op, bool) {
 	if !w.reopen {
 		return dedup.Op{}, false
 	}
-	it := w.it
+	it, seen := w.it, dedup.Seen{State: w.r.State, Run: w.r.Run, Fence: w.r.Fence}
+	if it.Key != "" {
+		// As the plan saw it, since when another process of this job may have opened it.
+		seen = dedup.Seen{State: it.Record.state(), Run: it.Record.Run, Fence: it.Record.Fence}
+	}
 	fp := w.e.Letter.Fingerprint
 	if fp.Rule == 0 {
 		fp = w.r.Fingerprint
 	}
 	o := &dedup.OperatorOp{
-		Seen: dedup.Seen{State: it.Record.state(), Run: it.Record.Run, Fence: it.Record.Fence}, Expires: a.f.Expires,
-		Who: a.f.Who, Why: a.why(w.it), Job: a.f.Job, Letter: it.ID, LetterRun: it.Record.Run, Fingerprint: fp,
+		Seen: seen, Expires: a.f.Expires,
+		Who: a.f.Who, Why: a.why(w.it), Job: a.f.Job, Letter: it.ID, LetterRun: seen.Run, Fingerprint: fp,
 	}
 	if it.From != nil {
 		o.Send = dedup.Position{Source: it.From.Source, Partition: it.From.Partition, Offset: it.From.Offset}
 	}
-	return dedup.Op{Kind: dedup.Reopen, Key: it.key(a.q.Consumer), Operator: o}, true
+	return dedup.Op{Kind: dedup.Reopen, Key: it.recordKey(a.q.Consumer), Operator: o}, true
 }
 
 // publish sends copies and notes those that are confirmed.

@@ -28,6 +28,9 @@ func (a *application) next(w *work) (step, string) {
 		switch {
 		case n.Job == a.f.Job && (n.State == dedup.LetterSent || n.State == dedup.LetterResolved):
 			return doNothing, ""
+		case n.Job == a.f.Job && n.State == dedup.LetterOpen && it.Key == "":
+			w.reopen = w.r.State == dedup.Failed // else that was done before the job died
+			return doSend, ""
 		case n.Job == a.f.Job && n.State == dedup.LetterOpen:
 			// Taken by this job, which then died. Moved on is not sent.
 			switch moved := w.r.Ended() != dedup.Absent && !it.Record.is(&w.r); {

@@ -63,7 +63,7 @@ func TestOfTwoLettersOfOneKeyTheLaterRunsIsSentAndTheEarlierResolved(t *testing.
 // A job takes a letter and stands still; a person frees it for another, which
 // sends it; then the first goes on, and its copy comes late.
 func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
-	for payload, writes := range map[string]int{`{"order_id":"a"}`: 3, `v2 {"order_id":"a"}`: 2} { // without a key there is no record to open
+	for _, payload := range []string{`{"order_id":"a"}`, `v2 {"order_id":"a"}`} {
 		t.Run(payload, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				d := newDesk(t)
@@ -72,7 +72,7 @@ func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
 				d.digest()
 				d.mend(nil)
 				first := d.plan(deadletter.Selection{})
-				w := wary{Store: d.store, Broker: d.broker, left: writes} // published, and not noted
+				w := wary{Store: d.store, Broker: d.broker, left: 3} // published, and not noted
 				if _, err := w.queue(d.q).Apply(t.Context(), first, deadletter.ApplyConfig{}); !errors.Is(err, errDied) {
 					t.Fatal(err)
 				}

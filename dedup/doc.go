@@ -35,7 +35,9 @@
 // a retry gets past that: the record is held until the effect is confirmed,
 // withdrawn or decided.
 //
-// A record that failed or is held owes a letter until the letter is noted.
+// A record that failed or is held owes a letter until the letter is noted. The
+// letter of a message that has no usable key has a record of its own, see
+// [LetterKey].
 //
 // An answer that was lost is asked for again: a claim by the same token, an
 // End by the same fence and token.

@@ -23,6 +23,28 @@ type Key struct {
 	ID       string // the business id; any bytes in a store, UTF-8 from a consumer
 }
 
+// LetterScope is the scope of the records that stand in for those of messages
+// without a usable key, see [LetterKey].
+const LetterScope = reserved + "letter"
+
+// reserved begins the scopes of records that are no operations of a user's.
+const reserved = "onceward."
+
+// ReservedScope says that a scope is onceward's own: those that begin with
+// "onceward.". A route cannot have it.
+func ReservedScope(scope string) bool { return strings.HasPrefix(scope, reserved) }
+
+// LetterKey is the key of a dead letter whose message has no usable one. The
+// record under it begins with the letter's note, failed; it is opened for a
+// further run and ends as those of other letters do; and it is swept, with the
+// note, when its window is over.
+func LetterKey(consumer, id string) Key {
+	return Key{Consumer: consumer, Scope: LetterScope, ID: id}
+}
+
+// OfLetter says that k is a [LetterKey].
+func (k Key) OfLetter() bool { return k.Scope == LetterScope }
+
 // Errors of [ValidateID].
 var (
 	ErrEmptyID   = errors.New("id is empty")

@@ -25,15 +25,15 @@ func (s LetterState) String() string {
 	return "invalid"
 }
 
-// Letter is the store's note of one dead letter, by dl-id. A letter without a
-// usable key (decode, key) has the zero Key.
+// Letter is the store's note of one dead letter, by dl-id. One whose message
+// has no usable key (decode, key) has a [LetterKey].
 type Letter struct {
 	ID     string // dl-id: 1 to 128 bytes
 	Key    Key
 	State  LetterState
 	Reason string
-	// Run that the letter speaks of. Of a letter without a key, which has no
-	// record to count them, how many copies of the message have died.
+	// Run that the letter speaks of. Under a [LetterKey], how many copies of the
+	// message have died, the first included.
 	Run    uint32
 	Opened uint64 // the fence that opened that run
 	Source Position
@@ -44,11 +44,14 @@ type Letter struct {
 	// Token is random and set by a replay: the only thing that a header may
 	// present. It stays when no job holds the letter any more, so that a repeat of
 	// the copy is known, and gives no right then.
-	Token  string
-	Job    string // replay job that holds it
-	Answer State  // of a resolved letter: what its copy was answered with; Absent where no copy was
-	Who    string
-	Why    string
+	Token string
+	Job   string // replay job that holds it
+	// Expired says that its copy is sent although the window is over, and that a
+	// person has said why: no claim that presents the token is too old.
+	Expired bool
+	Answer  State // of a resolved letter: what its copy was answered with; Absent where no copy was
+	Who     string
+	Why     string
 }
 
 // heldFrom is the run with which a letter becomes held: who has seen the same
@@ -59,10 +62,16 @@ const heldFrom = 3
 type LetterOp struct {
 	// Letter for NoteLetter: ID, Reason, Run, Opened, Source and Time, and the
 	// Token that the dead copy bore. For MoveLetter and SendNoted: ID, and
-	// Token, Job, Answer, Who, Why as they become.
+	// Token, Expired, Job, Answer, Who, Why as they become.
 	Letter Letter
 	From   LetterState // MoveLetter: as seen; refused when it moved on
 	To     LetterState // MoveLetter
+	// Settles, of NoteLetter, says that this is the letter which the record of the
+	// run that Opened names owes; it is owed no longer. Only the consumer whose
+	// record it is can know: it has published that letter.
+	Settles bool
+	// Window, of NoteLetter under a [LetterKey], is that of the record.
+	Window time.Duration
 }
 
 // StepLetter is the pure transition of a letter's note, as [Step] is of a
@@ -106,7 +115,7 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 	case l.State == LetterNone:
 		l = *o
 		l.Key, l.Noted, l.Token, l.Why = op.Key, now, "", ""
-	case l.awaits(o.Token):
+	case l.Awaits(o.Token):
 		l.Run = max(l.Run, 1) + 1
 		l.Why = l.Job
 	default:
@@ -116,7 +125,7 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 	if l.Run >= heldFrom {
 		l.State = LetterHeld
 	}
-	l.Job, l.Answer, l.Who = "", Absent, ""
+	l.Job, l.Expired, l.Answer, l.Who = "", false, Absent, ""
 	return l
 }
 
@@ -131,7 +140,7 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 			return l, Refused
 		}
 	}
-	answer := from == LetterSent && to == LetterResolved && (l.awaits(o.Token) || o.Job != "" && o.Job == l.Job)
+	answer := from == LetterSent && to == LetterResolved && (l.Awaits(o.Token) || o.Job != "" && o.Job == l.Job)
 	if answer && l.State == LetterOpen {
 		from = LetterOpen
 	}
@@ -149,6 +158,9 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		if o.Token != "" || o.Job != "" && l.Job != o.Job {
 			l.Token = o.Token
 		}
+		if op.Kind == MoveLetter {
+			l.Expired = o.Expired
+		}
 		l.Job = o.Job
 	}
 	l.State, l.Moved = to, now
@@ -156,8 +168,9 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 	return l, Done
 }
 
-// awaits says that token is that of a copy which is not answered yet.
-func (l *Letter) awaits(token string) bool {
+// Awaits says that token is that of a copy which is not answered yet, of a
+// letter that a job holds, open or sent.
+func (l *Letter) Awaits(token string) bool {
 	return token != "" && token == l.Token && l.Job != "" && (l.State == LetterOpen || l.State == LetterSent)
 }
 
@@ -165,11 +178,37 @@ func (l *Letter) heldByOther(job string) bool {
 	return (l.State == LetterOpen || l.State == LetterSent) && l.Job != "" && l.Job != job
 }
 
-// Holds says that a claim of key that bears token is not too old because of
-// this letter: the token of a letter that a job holds, open or sent, and of this
-// key or, where it was written without a usable one, of this consumer.
-func (l *Letter) Holds(token string, key Key) bool {
-	return l.awaits(token) && (l.Key == key || l.Key == Key{Consumer: key.Consumer})
+// Admits says that a claim of key that bears token is not too old because of
+// this letter: its copy is not answered yet and was sent although it had expired,
+// and it is of this key or, where it was written without a usable one, of this
+// consumer.
+func (l *Letter) Admits(token string, key Key) bool {
+	return l.Expired && l.Awaits(token) && (l.Key == key || l.Key.OfLetter() && l.Key.Consumer == key.Consumer)
+}
+
+// follow makes r, the record under a [LetterKey], say what has become of l, the
+// only letter of the key, and reports whether it had to. Its runs are opened by
+// replays, as those of any record, and end with their copy; where nobody holds
+// the letter, none is open.
+func follow(r *Record, l *Letter, window time.Duration, env Env) (changed bool) {
+	if r.State == Absent {
+		key, fence := r.Key, r.Fence
+		*r = Record{Key: key, Fence: fence, Created: env.Now, Source: l.Source, Window: window}
+		open(r, env)
+		changed = true
+	}
+	state, reason := Failed, l.Reason
+	switch {
+	case l.State == LetterResolved && l.Answer == Succeeded:
+		state, reason = Succeeded, ""
+	case l.Job != "" && (l.State == LetterOpen || l.State == LetterSent):
+		return changed // the job opens the record, and the copy is on its way
+	}
+	if r.State == state {
+		return changed
+	}
+	r.State, r.Reason, r.Finished = state, reason, env.Now
+	return true
 }
 
 // Unfinished letters, those open, sent or held, keep their record from being

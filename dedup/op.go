@@ -88,7 +88,7 @@ type Policy struct {
 // fields used by each kind are said beside them; others must be zero.
 type Op struct {
 	Kind  Kind
-	Key   Key    // all but Advance, and letters without a key
+	Key   Key    // of Advance the consumer alone
 	Fence uint64 // owner kinds
 
 	// Claim.
@@ -98,7 +98,11 @@ type Op struct {
 	Lease       time.Duration // also Renew; 1 s to 24 h
 	Position    Position      // also Advance
 	Stored      time.Time     // when the broker stored the message; zero: now
-	ReplayToken string        // overrides too old where the store holds it for an open letter of this key
+	// Copy says that the message comes from where it can only be after its key was
+	// claimed, such as a retry topic. Without a record it is too old when it is
+	// older than the window, wherever it lies: its record has been swept.
+	Copy        bool
+	ReplayToken string // overrides too old where a letter of this key admits it
 
 	// End.
 	Outcome   Outcome

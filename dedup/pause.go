@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 )
 
@@ -19,17 +18,11 @@ type Pause struct {
 }
 
 const (
-	// reserved begins the scopes of records that are no operations of a user's.
-	reserved   = "onceward."
 	pauseScope = reserved + "pause"
 	// everyScope is the id of the whole consumer's pause. A scope of that name
 	// has an id of its own, see pauseKey.
 	everyScope = "*"
 )
-
-// ReservedScope says that a scope is onceward's own: those that begin with
-// "onceward.". A route cannot have it.
-func ReservedScope(scope string) bool { return strings.HasPrefix(scope, reserved) }
 
 func pauseKey(consumer, scope string) Key {
 	id := everyScope

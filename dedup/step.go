@@ -19,11 +19,13 @@ type Env struct {
 	// source) lies within the contiguous acknowledged prefix. Without a position
 	// it is false for a claim, which is then never too old, and true for Sweep.
 	Passed bool
-	// TokenHeld says that the claim's replay token is the one that the store
-	// holds for a letter of this key.
-	TokenHeld bool
+	// Admitted says that the claim's replay token is one that a letter admits,
+	// see [Letter.Admits].
+	Admitted bool
 	// Letters counts letters of the key that are open, sent or held.
 	Letters int
+	// Letter that the operation is about, as [StepLetter] has left it.
+	Letter *Letter
 }
 
 // Step applies op to r, which it changes in place, and reports the answer and
@@ -47,27 +49,31 @@ func Step(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		a, changed = claim(r, op, env)
 	case op.Kind <= End:
 		a, changed = owner(r, op, env)
-	case op.Kind == NoteLetter:
-		a.Kind = Done
-		// A conflict's letter speaks of the newcomer, not of this record's
-		// outcome. Any other of this run settles the debt, even if a late owner
-		// has changed the reason since: it is the same incident.
-		if l := &op.Letter.Letter; r.Owed && l.Opened == r.Opened && l.Reason != ReasonConflict {
-			r.Owed, changed = false, true
-		}
-	case op.Kind == MoveLetter:
-		a.Kind = Done
-	case op.Kind == SendNoted:
-		a.Kind = Done
-		if r.Job != "" && r.Job == op.Letter.Letter.Job && !r.Sent {
-			r.Sent, changed = true, true
-		}
+	case op.Kind == NoteLetter, op.Kind == MoveLetter, op.Kind == SendNoted:
+		a.Kind, changed = Done, letter(r, op, env)
 	case op.Kind >= Unlock && op.Kind <= Sweep:
 		a, changed = operator(r, op, env)
 	default:
 		a.Kind = Refused
 	}
 	return finish(r, op, a), changed
+}
+
+// letter is what an operation on a letter that was not refused does to the
+// record of its key.
+func letter(r *Record, op *Op, env Env) (changed bool) {
+	l := &op.Letter.Letter
+	if op.Key.OfLetter() {
+		changed = follow(r, env.Letter, op.Letter.Window, env)
+	}
+	switch {
+	case op.Kind == NoteLetter && r.Owed && op.Letter.Settles && l.Opened == r.Opened:
+		// Even if a late owner has changed the reason since: it is the same incident.
+		r.Owed, changed = false, true
+	case op.Kind == SendNoted && r.Job != "" && r.Job == l.Job && !r.Sent:
+		r.Sent, changed = true, true
+	}
+	return changed
 }
 
 // finish fills in what every answer says of the record.
@@ -114,7 +120,7 @@ func open(r *Record, env Env) {
 func claim(r *Record, op *Op, env Env) (a Answer, changed bool) {
 	a.OtherRule = r.State != Absent && r.Fingerprint.Rule != op.Fingerprint.Rule
 	if r.State == Absent {
-		if env.Passed && !env.TokenHeld && tooOld(op, env) {
+		if (env.Passed || op.Copy) && !env.Admitted && tooOld(op, env) {
 			a.Kind = TooOld
 			return a, false
 		}
@@ -214,7 +220,6 @@ const (
 	ReasonInDoubt   = "in-doubt"  // a record held by a claim
 	ReasonTerminal  = "terminal"  // reconciliation, or a guard, said that it failed for good
 	ReasonExhausted = "exhausted" // a guard's key whose failures are used up
-	ReasonConflict  = "conflict"  // the letter of a newcomer, not of the record
 )
 
 func owner(r *Record, op *Op, env Env) (a Answer, changed bool) {

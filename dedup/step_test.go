@@ -131,13 +131,13 @@ func (l *life) word(word string) {
 	case "passed":
 		l.env.Passed = true
 	case "token":
-		l.env.TokenHeld = true
+		l.env.Admitted = true
 	case "letters":
 		l.env.Letters = 1
 	case "noted":
+		l.step(dedup.Op{Kind: dedup.NoteLetter, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l", Opened: l.r.Opened}, Settles: true}})
+	case "another-noted":
 		l.step(dedup.Op{Kind: dedup.NoteLetter, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l", Opened: l.r.Opened}}})
-	case "conflict-noted":
-		l.step(dedup.Op{Kind: dedup.NoteLetter, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l", Opened: l.r.Opened, Reason: "conflict"}}})
 	case "unlock":
 		decide(dedup.Unlock, dedup.OperatorOp{})
 	case "delete":
@@ -184,7 +184,7 @@ func TestTheTable(t *testing.T) {
 		{"claim, terminal", "done: failed fence 1 run 1 owed"},
 		{"claim, terminal, claim", "duplicate_failed: failed fence 1 run 1 owed"},
 		{"claim, terminal, noted", "done: failed fence 1 run 1"},
-		{"claim, terminal, conflict-noted", "done: failed fence 1 run 1 owed"},
+		{"claim, terminal, another-noted", "done: failed fence 1 run 1 owed"},
 		{"claim, exhausted", "done: failed fence 1 run 1 failures 1 owed"},
 		{"claim, failure", "done: retryable fence 1 run 1 failures 1"},
 		{"claim, failure, claim, release", "done: retryable fence 2 run 1 failures 1"},

@@ -37,15 +37,14 @@ func (op *Op) fault() error {
 		return op.advanceFault()
 	}
 	letter := op.Kind == NoteLetter || op.Kind == MoveLetter || op.Kind == SendNoted
-	keyless := letter && op.Key.Scope == "" && op.Key.ID == ""
-	if err := op.keyFault(keyless); err != nil {
+	if err := op.keyFault(); err != nil {
 		return err
 	}
 	if err := op.ownerFault(); err != nil {
 		return err
 	}
 	if letter {
-		if err := op.letterFault(keyless); err != nil {
+		if err := op.letterFault(); err != nil {
 			return err
 		}
 	}
@@ -71,13 +70,13 @@ func (op *Op) advanceFault() error {
 	return nil
 }
 
-func (op *Op) keyFault(keyless bool) error {
+func (op *Op) keyFault() error {
 	switch {
 	case op.Key.Consumer == "" || len(op.Key.Consumer) > MaxScope:
 		return fmt.Errorf("consumer must be 1 to %d bytes, is %d", MaxScope, len(op.Key.Consumer))
-	case !keyless && (op.Key.Scope == "" || len(op.Key.Scope) > MaxScope):
+	case op.Key.Scope == "" || len(op.Key.Scope) > MaxScope:
 		return fmt.Errorf("scope must be 1 to %d bytes, is %d", MaxScope, len(op.Key.Scope))
-	case !keyless && (op.Key.ID == "" || len(op.Key.ID) > MaxID):
+	case op.Key.ID == "" || len(op.Key.ID) > MaxID:
 		return fmt.Errorf("id must be 1 to %d bytes, is %d", MaxID, len(op.Key.ID))
 	}
 	return nil
@@ -139,17 +138,23 @@ func (op *Op) textFault() error {
 	return nil
 }
 
-func (op *Op) letterFault(keyless bool) error {
+func (op *Op) letterFault() error {
 	if op.Letter == nil {
 		return errors.New("letter is missing")
 	}
 	l := &op.Letter.Letter
 	// The copy of a message that has no letter is noted on its record only.
-	if none := l.ID == "" && op.Kind == SendNoted && !keyless; !none && (l.ID == "" || len(l.ID) > maxLetterID) {
+	if none := l.ID == "" && op.Kind == SendNoted && !op.Key.OfLetter(); !none && (l.ID == "" || len(l.ID) > maxLetterID) {
 		return fmt.Errorf("letter id must be 1 to %d bytes, is %d", maxLetterID, len(l.ID))
 	}
 	if op.Letter.From > LetterGone || op.Letter.To > LetterGone {
 		return fmt.Errorf("unknown letter state %d or %d", op.Letter.From, op.Letter.To)
+	}
+	if op.Key.OfLetter() && op.Key.ID != l.ID {
+		return errors.New("letter has the record of another letter")
+	}
+	if op.Letter.Window < 0 {
+		return fmt.Errorf("window %v is negative", op.Letter.Window)
 	}
 	if l.Answer > Tombstone {
 		return fmt.Errorf("unknown answer %d", l.Answer)

@@ -112,7 +112,7 @@ func (b *batch) apply(op *dedup.Op) (a dedup.Answer, x *held, err error) {
 	}
 	if op.Letter != nil && op.Letter.Letter.ID != "" {
 		kind, err := b.letter(op, x)
-		if err != nil || kind != dedup.Done || op.Key.ID == "" {
+		if err != nil || kind != dedup.Done {
 			return dedup.Answer{Kind: kind}, nil, err
 		}
 	}
@@ -125,7 +125,7 @@ func (b *batch) apply(op *dedup.Op) (a dedup.Answer, x *held, err error) {
 	if !changed {
 		return a, nil, nil
 	}
-	if absent && x.rec.State != dedup.Absent && b.full() {
+	if absent && op.Letter == nil && x.rec.State != dedup.Absent && b.full() {
 		x.rec = dedup.Record{Key: x.rec.Key}
 		return dedup.Answer{Err: dedup.ErrFull}, nil, nil
 	}
@@ -140,8 +140,12 @@ func (b *batch) env(op *dedup.Op, x *held) (env dedup.Env, err error) {
 	case op.Kind == dedup.Claim && x.rec.State == dedup.Absent:
 		env.Passed = op.Position != (dedup.Position{}) && b.passed(op.Key.Consumer, op.Position)
 		if op.ReplayToken != "" {
-			env.TokenHeld, err = b.tokenHeld(op.ReplayToken, op.Key)
+			env.Admitted, err = b.admits(op.ReplayToken, op.Key)
 		}
+	case op.Letter != nil && op.Key.OfLetter():
+		var l dedup.Letter
+		l, err = b.note(op.Letter.Letter.ID)
+		env.Letter = &l
 	case op.Kind == dedup.Delete, op.Kind == dedup.Sweep:
 		if env.Letters, err = b.unfinished(x.h); err != nil {
 			return env, err

@@ -6,8 +6,9 @@ import (
 	"github.com/onceward/onceward/dedup"
 )
 
-// letterVersion 2 has the answer, which version 1 is read without.
-const letterVersion = 2
+// letterVersion 2 has the answer, 3 whether it was sent though expired; those
+// before are read without.
+const letterVersion = 3
 
 func letterRow(l *dedup.Letter) []byte {
 	b := append(make([]byte, 0, 256), letterVersion, byte(l.State))
@@ -27,7 +28,11 @@ func letterRow(l *dedup.Letter) []byte {
 	b = appendString(b, l.Job)
 	b = appendString(b, l.Who)
 	b = appendString(b, l.Why)
-	b = append(b, byte(l.Answer))
+	expired := byte(0)
+	if l.Expired {
+		expired = 1
+	}
+	b = append(b, byte(l.Answer), expired)
 	return seal(b, 0, tableLetters, []byte(l.ID))
 }
 
@@ -49,6 +54,9 @@ func parseLetter(key, row []byte) (l dedup.Letter, sum uint32, err error) {
 	l.Token, l.Job, l.Who, l.Why = r.string(), r.string(), r.string(), r.string()
 	if version > 1 {
 		l.Answer = dedup.State(r.byte())
+	}
+	if version > 2 {
+		l.Expired = r.byte() != 0
 	}
 	if !r.ok() {
 		return l, 0, errRow

@@ -63,8 +63,8 @@ func (b *batch) token(l *dedup.Letter, set bool) error {
 	return b.put(bucketTokens, tableTokens, []byte(l.Token), nil)
 }
 
-// tokenHeld says whether a letter holds this replay token for key.
-func (b *batch) tokenHeld(token string, key dedup.Key) (bool, error) {
+// admits says whether a letter admits a claim of key with this replay token.
+func (b *batch) admits(token string, key dedup.Key) (bool, error) {
 	row := b.top.Bucket(bucketTokens).Get([]byte(token))
 	if row == nil {
 		return false, nil
@@ -74,7 +74,7 @@ func (b *batch) tokenHeld(token string, key dedup.Key) (bool, error) {
 		return false, b.s.damaged(fmt.Sprintf("replay token: %v", err))
 	}
 	l, err := b.note(string(id))
-	return err == nil && l.Holds(token, key), err
+	return err == nil && l.Admits(token, key), err
 }
 
 // unfinished counts the letters of a key that are open, sent or held. Letters

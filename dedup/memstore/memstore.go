@@ -111,9 +111,6 @@ func (s *Store) apply(op *dedup.Op, now time.Time) dedup.Answer {
 		if kind := s.letter(op, r, now); kind != dedup.Done {
 			return dedup.Answer{Kind: kind}
 		}
-		if op.Key.ID == "" {
-			return dedup.Answer{Kind: dedup.Done} // a letter without a key has no record
-		}
 	}
 	if fresh && s.bound > 0 && len(s.records) >= s.bound && (op.Kind == dedup.Claim || op.Kind == dedup.Import) {
 		return dedup.Answer{Err: dedup.ErrFull}
@@ -139,8 +136,11 @@ func (s *Store) env(op *dedup.Op, r *dedup.Record, now time.Time) dedup.Env {
 		env.Passed = op.Position != (dedup.Position{}) && s.passed(op.Key.Consumer, op.Position)
 		if op.ReplayToken != "" {
 			l := s.letters[s.tokens[op.ReplayToken]]
-			env.TokenHeld = l.Holds(op.ReplayToken, op.Key)
+			env.Admitted = l.Admits(op.ReplayToken, op.Key)
 		}
+	case op.Letter != nil && op.Key.OfLetter():
+		l := s.letters[op.Letter.Letter.ID]
+		env.Letter = &l
 	case op.Kind == dedup.Delete, op.Kind == dedup.Sweep:
 		env.Letters = s.noted[op.Key].unfinished
 		env.Passed = r.Source == (dedup.Position{}) || s.passed(op.Key.Consumer, r.Source)
@@ -226,9 +226,6 @@ func (s *Store) letter(op *dedup.Op, r *dedup.Record, now time.Time) dedup.Answe
 		if l.Token != "" {
 			s.tokens[l.Token] = id
 		}
-	}
-	if l.Key.ID == "" {
-		return kind // has no record to keep
 	}
 	n := s.noted[l.Key]
 	if old.State == dedup.LetterNone {

@@ -40,7 +40,7 @@ var batchChecks = []check{
 			s.claimOp("old", func(op *dedup.Op) { op.Position, op.Stored = at(3), s.now().Add(-2*windowOver) }),
 			dedup.Op{Kind: dedup.NoteLetter, Key: s.key("noted"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "letter-1", Reason: "too-old"}}},
 			dedup.Op{Kind: dedup.MoveLetter, Key: s.key("noted"), Letter: &dedup.LetterOp{
-				Letter: dedup.Letter{ID: "letter-1", Token: "t", Job: "job-1"}, From: dedup.LetterOpen, To: dedup.LetterSent,
+				Letter: dedup.Letter{ID: "letter-1", Token: "t", Job: "job-1", Expired: true}, From: dedup.LetterOpen, To: dedup.LetterSent,
 			}},
 			s.claimOp("noted", func(op *dedup.Op) {
 				op.Position, op.Stored, op.ReplayToken = at(4), s.now().Add(-2*windowOver), "t"

@@ -140,7 +140,7 @@ func (s *session) everything(reopen func()) {
 		s.Errorf("letter %+v", l)
 	}
 	s.note(letter2, held{key: s.key("old")})
-	s.move(letter2, s.key("old"), dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Token, l.Job = s.consumer, "job-1" })
+	s.move(letter2, s.key("old"), dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Token, l.Job, l.Expired = s.consumer, "job-1", true })
 	reopen()
 	p, err := s.store.Prefixes(s.Context(), s.consumer)
 	if err != nil || len(p) != 1 || p[0] != at(100) {

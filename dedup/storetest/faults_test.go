@@ -114,11 +114,12 @@ var faults = []fault{
 	{name: "too old is claimed", before: func(_ *dedup.Record, op *dedup.Op, env *dedup.Env) {
 		env.Passed = env.Passed && op.Kind != dedup.Claim
 	}},
+	{name: "swept copy is claimed", before: func(_ *dedup.Record, op *dedup.Op, _ *dedup.Env) { op.Copy = false }},
 	{name: "backlog is too old", before: func(_ *dedup.Record, op *dedup.Op, env *dedup.Env) {
 		env.Passed = env.Passed || op.Kind == dedup.Claim
 	}},
-	{name: "replay token ignored", before: func(_ *dedup.Record, _ *dedup.Op, env *dedup.Env) { env.TokenHeld = false }},
-	{name: "any replay token taken", before: func(_ *dedup.Record, op *dedup.Op, env *dedup.Env) { env.TokenHeld = op.ReplayToken != "" }},
+	{name: "replay token ignored", before: func(_ *dedup.Record, _ *dedup.Op, env *dedup.Env) { env.Admitted = false }},
+	{name: "any replay token taken", before: func(_ *dedup.Record, op *dedup.Op, env *dedup.Env) { env.Admitted = op.ReplayToken != "" }},
 	{name: "record withheld from a duplicate", after: func(_ dedup.Record, _ *dedup.Op, _ *dedup.Record, a *dedup.Answer) {
 		if a.Kind == dedup.DuplicateSucceeded {
 			a.Record = nil
@@ -210,11 +211,24 @@ var faults = []fault{
 			r.Owed = old.Owed
 		}
 	}},
-	{name: "debt paid by a conflict", before: func(_ *dedup.Record, op *dedup.Op, _ *dedup.Env) {
+	{name: "debt paid by any letter of the run", before: func(_ *dedup.Record, op *dedup.Op, _ *dedup.Env) {
 		if op.Kind == dedup.NoteLetter {
 			l := *op.Letter
-			l.Letter.Reason = "terminal"
+			l.Settles = true
 			op.Letter = &l
+		}
+	}},
+	{name: "sent letter admits what has expired", letter: func(_ dedup.Letter, _ *dedup.Op, l *dedup.Letter, _ *dedup.AnswerKind) {
+		l.Expired = l.Token != ""
+	}},
+	{name: "letter without a key has no record", after: func(old dedup.Record, op *dedup.Op, r *dedup.Record, _ *dedup.Answer) {
+		if op.Key.OfLetter() {
+			*r = old
+		}
+	}},
+	{name: "letter without a key ends no record", before: func(r *dedup.Record, op *dedup.Op, env *dedup.Env) {
+		if op.Kind == dedup.MoveLetter && op.Key.OfLetter() {
+			env.Letter = &dedup.Letter{State: dedup.LetterSent, Job: "job"}
 		}
 	}},
 	{name: "debt paid by a letter of another run", before: func(r *dedup.Record, op *dedup.Op, _ *dedup.Env) {
@@ -472,7 +486,7 @@ type keyed struct{ *wrong }
 func (s keyed) ScanLetters(ctx context.Context, consumer string) iter.Seq2[dedup.Letter, error] {
 	return func(yield func(dedup.Letter, error) bool) {
 		for l, err := range s.wrong.ScanLetters(ctx, consumer) {
-			if (err != nil || l.Key.ID != "") && !yield(l, err) {
+			if (err != nil || !l.Key.OfLetter()) && !yield(l, err) {
 				return
 			}
 		}

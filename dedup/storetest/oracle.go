@@ -56,7 +56,10 @@ type note struct {
 	key        dedup.Key
 	state      dedup.LetterState
 	token, job string
+	expired    bool
 	run        uint32
+	reason     string
+	source     dedup.Position
 	answer     dedup.State
 }
 
@@ -215,7 +218,7 @@ func (w *world) claim(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKind 
 	used := func() bool { return f.lone >= p.Lone || f.failures >= p.Failures }
 	if f.state == dedup.Absent {
 		old := !op.Stored.IsZero() && p.Window > 0 && w.now.Sub(op.Stored) > p.Window
-		if old && w.passed(op.Position) && !w.holds(op) {
+		if old && (op.Copy || w.passed(op.Position)) && !w.admits(op) {
 			return dedup.TooOld
 		}
 		f.forget()
@@ -263,11 +266,12 @@ func (w *world) claim(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKind 
 	return dedup.Acquired
 }
 
-// holds says that a letter of the key, or of no key, holds the claim's token.
-func (w *world) holds(op *dedup.Op) bool {
+// admits says that a letter of the key, or one that stands for its own message,
+// was sent with the claim's token although it had expired.
+func (w *world) admits(op *dedup.Op) bool {
 	for _, l := range w.notes {
 		if op.ReplayToken != "" && l.token == op.ReplayToken && l.job != "" && (l.state == dedup.LetterOpen || l.state == dedup.LetterSent) &&
-			(l.key == op.Key || l.key == dedup.Key{Consumer: op.Key.Consumer}) {
+			l.expired && (l.key == op.Key || l.key.Scope == "onceward.letter" && l.key.Consumer == op.Key.Consumer) {
 			return true
 		}
 	}

@@ -117,13 +117,38 @@ func (w *world) letter(op *dedup.Op, got dedup.Answer) error {
 			return differs(want, got)
 		}
 	}
+	if op.Key.Scope == "onceward.letter" {
+		w.standIn(f, w.notes[l.ID], op, got)
+	}
 	switch {
-	case op.Kind == dedup.NoteLetter && f.owed && l.Opened == f.opened && l.Reason != "conflict":
+	case op.Kind == dedup.NoteLetter && f.owed && l.Opened == f.opened && op.Letter.Settles:
 		f.owed = false
 	case op.Kind == dedup.SendNoted && f.job != "" && f.job == l.Job:
 		f.sent = true
 	}
-	return differs(dedup.Done, got)
+	if err := differs(dedup.Done, got); err != nil {
+		return err
+	}
+	return f.agrees(dedup.Done, got, w.now)
+}
+
+// standIn is what a letter makes of the record that stands in for its message's.
+func (w *world) standIn(f *fact, n *note, op *dedup.Op, got dedup.Answer) {
+	if f.state == dedup.Absent {
+		f.forget()
+		f.again(got)
+		f.window, f.source = op.Letter.Window, n.source
+	}
+	want := dedup.Failed
+	switch {
+	case n.state == dedup.LetterSent && n.job != "", n.state == dedup.LetterOpen && n.job != "":
+		return
+	case n.state == dedup.LetterResolved && n.answer == dedup.Succeeded:
+		want = dedup.Succeeded
+	}
+	if f.state != want {
+		f.state, f.finished, f.reason = want, w.now, n.reason
+	}
 }
 
 func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
@@ -131,7 +156,7 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 	n := w.notes[l.ID]
 	if n == nil {
 		if op.Kind == dedup.NoteLetter {
-			w.notes[l.ID] = &note{key: op.Key, run: l.Run}
+			w.notes[l.ID] = &note{key: op.Key, run: l.Run, reason: l.Reason, source: l.Source}
 			w.notes[l.ID].died()
 			return dedup.Done
 		}
@@ -180,6 +205,9 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 			n.token = l.Token
 		}
 		n.job = l.Job
+		if op.Kind == dedup.MoveLetter {
+			n.expired = l.Expired
+		}
 	}
 	n.state, n.answer = to, l.Answer
 	return dedup.Done
@@ -187,7 +215,7 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 
 // died makes a letter open, or held from the third time on.
 func (n *note) died() {
-	n.state, n.job, n.answer = dedup.LetterOpen, "", dedup.Absent
+	n.state, n.job, n.expired, n.answer = dedup.LetterOpen, "", false, dedup.Absent
 	if n.run > 2 {
 		n.state = dedup.LetterHeld
 	}

@@ -116,6 +116,9 @@ func (q *sequence) draw() dedup.Op {
 		dedup.SendNoted, dedup.Advance, dedup.Unlock, dedup.Delete, dedup.Import, dedup.Reconcile, dedup.Reopen, dedup.Reopen,
 	}
 	op := dedup.Op{Kind: rapid.SampledFrom(kinds).Draw(q.t, "kind"), Key: key}
+	if (op.Kind == dedup.Reopen || op.Kind == dedup.Delete) && q.often(3, "of a letter without a key") {
+		op.Key = q.letterKey(rapid.IntRange(1, 2).Draw(q.t, "letter without a key"))
+	}
 	switch op.Kind {
 	case dedup.Claim:
 		q.drawClaim(&op)
@@ -152,7 +155,7 @@ func (q *sequence) drawClaim(op *dedup.Op) {
 	if q.often(4, "source") {
 		op.Position = at(rapid.Int64Range(0, 6).Draw(q.t, "offset"))
 		op.Stored = q.now().Add(-rapid.SampledFrom([]time.Duration{time.Second, windowOver, 2 * windowOver}).Draw(q.t, "age"))
-		op.ReplayToken = q.drawToken()
+		op.ReplayToken, op.Copy = q.drawToken(), q.often(2, "copy")
 	}
 }
 
@@ -192,13 +195,13 @@ func (q *sequence) drawOwner(op *dedup.Op) {
 
 func (q *sequence) drawLetter(op *dedup.Op) {
 	if q.often(2, "no key") {
-		op.Key = dedup.Key{Consumer: q.consumer}
+		op.Key = q.letterKey(rapid.IntRange(1, 2).Draw(q.t, "letter without a key"))
 	}
 	f := q.world.fact(op.Key)
 	letter := dedup.Letter{
-		ID:     fmt.Sprintf("%s/%s/%d", q.consumer, op.Key.ID, rapid.IntRange(1, 2).Draw(q.t, "letter")),
-		Job:    rapid.SampledFrom([]string{"", "job-1", "job-2"}).Draw(q.t, "job"),
-		Token:  q.drawToken(),
+		ID:    fmt.Sprintf("%s/%s/%d", q.consumer, op.Key.ID, rapid.IntRange(1, 2).Draw(q.t, "letter")),
+		Job:   rapid.SampledFrom([]string{"", "job-1", "job-2"}).Draw(q.t, "job"),
+		Token: q.drawToken(), Expired: q.often(5, "though expired"),
 		Reason: rapid.SampledFrom([]string{"terminal", "terminal", "in-doubt", "conflict"}).Draw(q.t, "reason"),
 		Opened: f.opened, Run: f.run,
 		Answer: rapid.SampledFrom([]dedup.State{dedup.Absent, dedup.Succeeded, dedup.Failed}).Draw(q.t, "answer"),
@@ -207,6 +210,15 @@ func (q *sequence) drawLetter(op *dedup.Op) {
 		letter.Opened += 7
 	}
 	op.Letter = &dedup.LetterOp{Letter: letter}
+	if op.Key.Scope == dedup.LetterScope {
+		op.Letter.Letter.ID = op.Key.ID
+	}
+	if op.Kind == dedup.NoteLetter {
+		op.Letter.Settles, op.Letter.Window = q.often(7, "settles"), window
+		if op.Key.Scope == dedup.LetterScope && q.often(5, "source") {
+			op.Letter.Letter.Source = at(rapid.Int64Range(0, 6).Draw(q.t, "offset"))
+		}
+	}
 	if op.Kind == dedup.MoveLetter {
 		states := []dedup.LetterState{dedup.LetterOpen, dedup.LetterSent, dedup.LetterResolved, dedup.LetterDiscarded, dedup.LetterHeld, dedup.LetterGone}
 		op.Letter.To = rapid.SampledFrom(states).Draw(q.t, "to")
@@ -253,19 +265,34 @@ func (q *sequence) drawOperator(op *dedup.Op) {
 	}
 }
 
+// keys are all that a sequence speaks of.
+func (q *sequence) keys() []dedup.Key {
+	keys := []dedup.Key{q.letterKey(1), q.letterKey(2)}
+	for _, id := range ids {
+		keys = append(keys, q.key(id))
+	}
+	return keys
+}
+
+// letterKey is the key of a letter whose message has none; its dl-id is this
+// run's own.
+func (q *sequence) letterKey(n int) dedup.Key {
+	return dedup.LetterKey(q.consumer, fmt.Sprintf("%s/%d", q.consumer, n))
+}
+
 // sweep compares what a sweep ends with what was due.
 func (q *sequence) sweep() {
 	q.trace = append(q.trace, "sweep")
 	q.world.now = q.now()
 	q.session.sweep()
-	for _, id := range ids {
-		f := q.world.fact(q.key(id))
-		if !q.world.due(q.key(id), f) {
+	for _, key := range q.keys() {
+		f := q.world.fact(key)
+		if !q.world.due(key, f) {
 			continue // compare sees it when it was swept nevertheless
 		}
-		if r := q.record(q.key(id)); q.h.SweepLate == 0 || r.State != f.state {
+		if r := q.record(key); q.h.SweepLate == 0 || r.State != f.state {
 			f.sweep()
-			maps.DeleteFunc(q.world.notes, func(_ string, n *note) bool { return n.key == q.key(id) && f.state == dedup.Absent })
+			maps.DeleteFunc(q.world.notes, func(_ string, n *note) bool { return n.key == key && f.state == dedup.Absent })
 		}
 	}
 }
@@ -273,15 +300,14 @@ func (q *sequence) sweep() {
 // compare reads everything and compares it with what must be known.
 func (q *sequence) compare() {
 	q.world.now = q.now()
-	for _, id := range ids {
-		key := q.key(id)
+	for _, key := range q.keys() {
 		if diff := q.world.fact(key).diff(q.record(key), q.world.now); diff != "" {
-			q.fatalf("record of %s: %s", id, diff)
+			q.fatalf("record of %v: %s", key, diff)
 		}
 	}
 	for id, n := range q.world.notes {
 		l := q.letter(id)
-		if l.State != n.state || l.Job != n.job || l.Token != n.token || l.Key != n.key || l.Run != n.run || l.Answer != n.answer {
+		if l.State != n.state || l.Job != n.job || l.Token != n.token || l.Key != n.key || l.Run != n.run || l.Answer != n.answer || l.Expired != n.expired {
 			q.fatalf("letter %+v, want %+v", l, *n)
 		}
 	}

@@ -91,7 +91,7 @@ var readChecks = []check{
 		for i := range 5 {
 			s.note(fmt.Sprint("letter ", i), held{key: s.key(fmt.Sprint(i))})
 		}
-		s.note("keyless", held{key: dedup.Key{Consumer: s.consumer}})
+		s.keyless("keyless")
 		s.note("other", held{key: dedup.Key{Consumer: "shipping", Scope: "s", ID: "1"}})
 		ids := func(consumer string) (ids []string) {
 			for l, err := range s.store.ScanLetters(s.Context(), consumer) {

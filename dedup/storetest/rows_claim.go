@@ -195,6 +195,8 @@ var claimRows = []check{
 				s.is(s.key(id), dedup.Absent)
 			}
 		}
+		s.claim("copy", dedup.TooOld, func(op *dedup.Op) { op.Stored, op.Copy = old, true })
+		s.claim("young copy", dedup.Acquired, func(op *dedup.Op) { op.Stored, op.Copy = s.now().Add(-window/2), true })
 		s.claim("other source", dedup.Acquired, func(op *dedup.Op) {
 			op.Position, op.Stored = dedup.Position{Source: "orders@2", Offset: 99}, old
 		})
@@ -219,7 +221,7 @@ var claimRows = []check{
 				op.Position, op.Stored, op.ReplayToken = at(1), s.now().Add(-windowOver), token
 			}
 		}
-		token := func(l *dedup.Letter) { l.Token, l.Job = "secret", "job-1" }
+		token := func(l *dedup.Letter) { l.Token, l.Job, l.Expired = "secret", "job-1", true }
 		s.note("letter-k", held{key: s.key("k")})
 		s.claim("k", dedup.TooOld, old("secret"))
 		s.move("letter-k", s.key("k"), dedup.LetterOpen, dedup.LetterOpen, dedup.Done, token)
@@ -228,9 +230,12 @@ var claimRows = []check{
 		s.claim("another", dedup.TooOld, old("secret"))
 		s.claim("k", dedup.Acquired, old("secret"))
 
-		keyless := dedup.Key{Consumer: s.consumer}
+		keyless := dedup.LetterKey(s.consumer, "letter-keyless")
 		s.note("letter-keyless", held{key: keyless}, func(l *dedup.Letter) { l.Reason = "decode" })
-		s.move("letter-keyless", keyless, dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Token, l.Job = "fixed", "job-1" })
+		take := func(l *dedup.Letter) { l.Token, l.Job = "fixed", "job-1" }
+		s.move("letter-keyless", keyless, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, take)
+		s.claim("found since", dedup.TooOld, old("fixed")) // nobody has said that it may have expired
+		s.move("letter-keyless", keyless, dedup.LetterOpen, dedup.LetterSent, dedup.Done, take, func(l *dedup.Letter) { l.Expired = true })
 		s.claim("found since", dedup.Acquired, old("fixed"))
 		s.move("letter-keyless", keyless, dedup.LetterSent, dedup.LetterResolved, dedup.Done, func(l *dedup.Letter) { l.Job = "job-1" })
 		s.claim("once more", dedup.TooOld, old("fixed"))

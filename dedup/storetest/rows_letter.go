@@ -31,7 +31,7 @@ var letterRows = []check{
 		c := s.claim("k", dedup.Acquired)
 		s.end(c, dedup.Terminal, dedup.Failed)
 		s.note("letter-other", c, func(l *dedup.Letter) { l.Opened++ })
-		s.note("letter-conflict", c, func(l *dedup.Letter) { l.Reason = dedup.ReasonConflict })
+		s.noteOf("letter-conflict", c, false, func(l *dedup.Letter) { l.Reason = "conflict" })
 		if !s.record(c.key).Owed {
 			s.Errorf("the record's own letter was forgotten")
 		}
@@ -162,7 +162,7 @@ var letterRows = []check{
 		}
 	}},
 	{"letter: a copy that dies with its token opens it again, and the third run holds it", func(s *session) {
-		c := held{key: dedup.Key{Consumer: s.consumer}}
+		c := held{key: dedup.LetterKey(s.consumer, "letter-1")}
 		note := func(token string) {
 			s.note("letter-1", c, func(l *dedup.Letter) { l.Reason, l.Token = "decode", token })
 		}
@@ -226,15 +226,68 @@ var letterRows = []check{
 			s.Errorf("record %+v", r)
 		}
 	}},
-	{"letter: one without a key has no record", func(s *session) {
-		c := held{key: dedup.Key{Consumer: s.consumer}}
-		s.note("letter-1", c, func(l *dedup.Letter) { l.Reason = "decode" })
-		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterResolved, dedup.Done)
-		if l := s.letter("letter-1"); l.Key != c.key || l.Reason != "decode" || l.State != dedup.LetterResolved {
-			s.Errorf("letter %+v", l)
+	{"letter: one without a key has a record, which its copy ends", func(s *session) {
+		c := s.keyless("letter-1")
+		if r := s.is(c.key, dedup.Failed); r.Run != 1 || r.Reason != "decode" || r.Owed || r.Window != window || r.Finished.IsZero() || r.Source != at(7) {
+			s.Errorf("record %+v", r)
 		}
-		for r := range s.store.Scan(s.Context(), "") {
-			s.Errorf("there is a record of %v", r.Key)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
+		s.operate(dedup.Reopen, c.key, dedup.Done)
+		s.operate(dedup.Reopen, c.key, dedup.Refused, func(o *dedup.OperatorOp) { o.Job, o.Seen.Run = "job-2", 1 })
+		s.want("send noted", s.do(dedup.Op{Kind: dedup.SendNoted, Key: c.key, Letter: &dedup.LetterOp{
+			Letter: dedup.Letter{ID: "letter-1", Job: "job-1"},
+		}}), dedup.Done)
+		s.note("letter-1", c, func(l *dedup.Letter) { l.Reason = "decode" }) // by a late delivery of the original
+		if r := s.is(c.key, dedup.Retryable); r.Run != 2 || !r.Sent || r.Job != "job-1" {
+			s.Errorf("record %+v", r)
+		}
+		s.move("letter-1", c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Done, func(l *dedup.Letter) { l.Token, l.Answer = "secret", dedup.Succeeded })
+		if r := s.is(c.key, dedup.Succeeded); r.Run != 2 || r.Reason != "" {
+			s.Errorf("record %+v", r)
 		}
 	}},
+	{"letter: one without a key whose copy dies fails again", func(s *session) {
+		c := s.keyless("letter-1")
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
+		s.operate(dedup.Reopen, c.key, dedup.Done)
+		s.note("letter-1", c, func(l *dedup.Letter) { l.Reason, l.Token = "decode", "secret" })
+		if r := s.is(c.key, dedup.Failed); r.Run != 2 || r.Reason != "decode" {
+			s.Errorf("record %+v", r)
+		}
+	}},
+	{"letter: one without a key that a person frees is no run of anybody", func(s *session) {
+		c := s.keyless("letter-1")
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
+		s.operate(dedup.Reopen, c.key, dedup.Done)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Refused)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done)
+		s.is(c.key, dedup.Failed)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Done)
+		s.is(c.key, dedup.Failed)
+	}},
+	{"letter: one without a key goes with its record when the window is over", func(s *session) {
+		c := s.keyless("letter-1")
+		s.advance(8)
+		s.pass(windowOver)
+		s.swept("while the letter is open", 0)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Done)
+		s.swept("when it is discarded", 1)
+		s.is(c.key, dedup.Absent)
+		if l := s.letter("letter-1"); l.State != dedup.LetterNone {
+			s.Errorf("letter %+v", l)
+		}
+	}},
+	{"letter: one without a key has no other letter's record", func(s *session) {
+		c := s.keyless("letter-1")
+		a := s.do(dedup.Op{Kind: dedup.NoteLetter, Key: c.key, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "letter-2", Reason: "decode"}}})
+		s.want("note of another", a, dedup.Invalid)
+	}},
+}
+
+// keyless notes a letter whose message has no usable key.
+func (s *session) keyless(id string) held {
+	s.Helper()
+	c := held{key: dedup.LetterKey(s.consumer, id)}
+	s.note(id, c, func(l *dedup.Letter) { l.Reason, l.Source = "decode", at(7) })
+	return c
 }

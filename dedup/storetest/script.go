@@ -221,11 +221,19 @@ func seen(r dedup.Record) dedup.Seen { return dedup.Seen{State: r.State, Run: r.
 // note says that the letter of the run that c belongs to is confirmed.
 func (s *session) note(id string, c held, change ...func(*dedup.Letter)) {
 	s.Helper()
+	s.noteOf(id, c, true, change...)
+}
+
+// noteOf is note of a letter that may be none that the record owes.
+func (s *session) noteOf(id string, c held, settles bool, change ...func(*dedup.Letter)) {
+	s.Helper()
 	l := dedup.Letter{ID: id, Reason: "terminal", Run: c.Run, Opened: c.Opened}
 	for _, ch := range change {
 		ch(&l)
 	}
-	s.want("note letter", s.do(dedup.Op{Kind: dedup.NoteLetter, Key: c.key, Letter: &dedup.LetterOp{Letter: l}}), dedup.Done)
+	s.want("note letter", s.do(dedup.Op{
+		Kind: dedup.NoteLetter, Key: c.key, Letter: &dedup.LetterOp{Letter: l, Settles: settles, Window: window},
+	}), dedup.Done)
 }
 
 // move moves a letter on and expects kind.

@@ -180,15 +180,15 @@ func (w *wrong) one(op *dedup.Op) dedup.Answer {
 		}
 		w.letters[l.ID] = l
 		w.sequence++
-		if op.Key.ID == "" {
-			return dedup.Answer{Kind: dedup.Done}
-		}
 	}
 	p := w.prefixes[dedup.Key{Consumer: op.Key.Consumer}]
 	env := dedup.Env{Now: now}
 	for _, l := range w.letters {
-		if l.Holds(op.ReplayToken, op.Key) {
-			env.TokenHeld = true
+		if l.Admits(op.ReplayToken, op.Key) {
+			env.Admitted = true
+		}
+		if op.Letter != nil && op.Letter.Letter.ID == l.ID {
+			env.Letter = &l
 		}
 		if l.Key == op.Key && l.State.Unfinished() {
 			env.Letters++

@@ -58,7 +58,9 @@ func readRecords(ctx context.Context, path, consumer string) (map[string]dedup.R
 		if err != nil {
 			return nil, errors.Join(err, store.Close())
 		}
-		records[record.Key.ID] = record
+		if !dedup.ReservedScope(record.Key.Scope) { // those of letters without a key
+			records[record.Key.ID] = record
+		}
 	}
 	return records, store.Close()
 }

@@ -17,11 +17,13 @@ type Op struct {
 	Operator *OperatorOp `json:"operator,omitzero"`
 }
 
-// LetterOp is a [dedup.LetterOp].
+// LetterOp is a [dedup.LetterOp] that settles no debt: only the consumer itself
+// knows that it has published the letter that a record owes.
 type LetterOp struct {
 	Letter Letter      `json:"letter"`
 	From   LetterState `json:"from,omitzero"`
 	To     LetterState `json:"to,omitzero"`
+	Window Duration    `json:"window,omitzero"`
 }
 
 // Seen is a [dedup.Seen].
@@ -75,7 +77,7 @@ func OfOp(op *dedup.Op) (Op, error) {
 	}
 	out := Op{Kind: Kind(op.Kind), Key: OfKey(op.Key)}
 	if l := op.Letter; l != nil {
-		out.Letter = &LetterOp{Letter: *OfLetter(&l.Letter), From: LetterState(l.From), To: LetterState(l.To)}
+		out.Letter = &LetterOp{Letter: *OfLetter(&l.Letter), From: LetterState(l.From), To: LetterState(l.To), Window: Duration(l.Window)}
 	}
 	if o := op.Operator; o != nil {
 		out.Operator = &OperatorOp{
@@ -102,7 +104,7 @@ func (op *Op) Dedup() (dedup.Op, error) {
 	}
 	out := dedup.Op{Kind: dedup.Kind(op.Kind), Key: op.Key.Dedup()}
 	if l := op.Letter; l != nil {
-		out.Letter = &dedup.LetterOp{Letter: l.Letter.Dedup(), From: dedup.LetterState(l.From), To: dedup.LetterState(l.To)}
+		out.Letter = &dedup.LetterOp{Letter: l.Letter.Dedup(), From: dedup.LetterState(l.From), To: dedup.LetterState(l.To), Window: time.Duration(l.Window)}
 	}
 	if o := op.Operator; o != nil {
 		out.Operator = &dedup.OperatorOp{

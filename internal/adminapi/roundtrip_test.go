@@ -181,6 +181,7 @@ func operation(seed uint64) dedup.Op {
 		dedup.NoteLetter, dedup.MoveLetter, dedup.SendNoted, dedup.Unlock, dedup.Delete, dedup.Import, dedup.Reconcile, dedup.Reopen,
 	}
 	letter, operator := filled[dedup.LetterOp](seed), filled[dedup.OperatorOp](seed)
+	letter.Settles = false // only the consumer itself knows
 	return dedup.Op{Kind: kinds[seed%uint64(len(kinds))], Key: filled[dedup.Key](seed), Letter: &letter, Operator: &operator}
 }
 

@@ -54,7 +54,7 @@ func (a *app) recordGet() *cobra.Command {
 // named are the records of a business id: of one scope, or of all.
 func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, error) {
 	var found []dedup.Record
-	if dedup.ReservedScope(scope) {
+	if dedup.ReservedScope(scope) && scope != dedup.LetterScope {
 		return nil, usage("scopes that begin with \"onceward.\" are not those of operations; see pause and resume")
 	}
 	if scope != "" {
@@ -97,6 +97,9 @@ func (s *session) scan(ctx context.Context, scope string, states []string) iter.
 
 // one is the record of a key, for a change of it.
 func (s *session) one(ctx context.Context, id, scope string) (*dedup.Record, error) {
+	if scope == dedup.LetterScope {
+		return nil, usage("the record of a letter follows the letter: see dlq open, discard and replay")
+	}
 	found, err := s.named(ctx, id, scope)
 	if err != nil {
 		return nil, err

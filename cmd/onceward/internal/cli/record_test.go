@@ -151,3 +151,23 @@ func TestAPauseHoldsUntilItIsLifted(t *testing.T) {
 		t.Error("a pause is listed among the operations")
 	}
 }
+
+func TestTheRecordOfALetterWithoutAKeyIsSeenAndNotChanged(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", `{"broken"`)
+	r.letters(1)
+	r.quiet()
+	via := []string{"--via", r.via, "--who", "eve"}
+	var letter struct{ ID string }
+	if err := json.Unmarshal([]byte(call(t, "dlq", "list", "--json", via).want(t, cli.Done).stdout), &letter); err != nil {
+		t.Fatal(err)
+	}
+	record := func(args ...string) []string { return append(args, letter.ID, "--scope", "onceward.letter") }
+	call(t, "record", record("get"), via).want(t, cli.Done).shows(t, "failed", "decode")
+	call(t, "dlq", "show", letter.ID, via).want(t, cli.Done).shows(t, "would reopen and send", "onceward.letter")
+	call(t, "record", record("delete"), "--reason", "x", "--yes", via).want(t, cli.Usage).says(t, "follows the letter")
+	call(t, "record", "list", via).want(t, cli.Nothing)
+	call(t, "dlq", "discard", letter.ID, "--reason", "a test", "--yes", via).want(t, cli.Done)
+	call(t, "record", record("get"), via).want(t, cli.Done).shows(t, "failed")
+}
