@@ -151,6 +151,25 @@ func TestACopyWithAnotherTokenIsNoRepeatOfTheOneBefore(t *testing.T) {
 	})
 }
 
+func TestAForgedLetterIsNotSentToATopicOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.digest() // so that the topics are there
+		d.broker.AddTopic("payroll", 1)
+		for i, topic := range []string{"payroll", "orders"} {
+			d.broker.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
+				ID: fmt.Sprintf("forged-%d", i), Consumer: "billing", Reason: deadletter.ReasonDecode, Run: 1, Value: []byte("{}"),
+				Source: deadletter.Source{Topic: topic, Offset: 1},
+			}, d.q.Topic))
+		}
+		want(t, "applied", d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{}),
+			map[deadletter.Did]int{deadletter.DidRefuse: 1, deadletter.DidSend: 1})
+		if n := len(d.broker.Messages("payroll")); n != 0 {
+			t.Errorf("%d messages were sent there", n)
+		}
+	})
+}
+
 func TestAForgedLetterCommandsNoServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

@@ -78,8 +78,13 @@ func (r *letterReader) load(ctx context.Context, w *work) (why string, err error
 	if l.Source.Topic == "" {
 		return "the letter does not say where its message came from", nil
 	}
-	if r.to == ToSource && l.Source.JetStream && commands(l.Source.Subject) {
+	switch {
+	case r.to != ToSource:
+	case l.Source.JetStream && commands(l.Source.Subject):
 		return "the letter names a subject by which the server is commanded", nil
+	case !l.Source.JetStream && r.q.Read == nil && r.q.Broker.Destinations(r.q.Consumer, l.Source.Topic).DeadLetter != r.q.Topic:
+		// Whoever can write letters must not have the operator write to any topic.
+		return fmt.Sprintf("the letter says that it is of %s, whose letters lie elsewhere", l.Source.Topic), nil
 	}
 	if l.Pointer {
 		if why, err := r.loadPayload(ctx, l); why != "" || err != nil {
