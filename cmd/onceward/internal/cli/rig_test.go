@@ -226,7 +226,6 @@ func (r *rig) start(admin consumer.AdminConfig) {
 	}
 	c, err := consumer.New(consumer.Config{
 		Name: "billing", Broker: js, Store: store, Topics: []string{"ORDERS"}, StartFrom: consumer.Earliest, Logger: log, AppVersion: "v1.4.0",
-		Workers: 1, // letters come in the order of their messages
 	}, consumer.Route{
 		Scope: "order.create", ID: consumer.Field("order_id"), Run: r.handle,
 		Match: consumer.Match{Rule: "not a cancellation", Is: func(d *consumer.Delivery) bool { return d.Subject != "ORDERS.cancelled" }},
