@@ -154,8 +154,9 @@ func (c *Consumer) keepPrefix(ctx context.Context) {
 	for _, f := range floors {
 		if !f.Lane.Retry {
 			lag += max(f.Lag, 0)
-			positions = append(positions, dedup.Position{Source: f.Lane.Source, Partition: f.Lane.Partition, Offset: f.Next})
 		}
+		// A copy that cannot be read has a record, too, which speaks of its place.
+		positions = append(positions, dedup.Position{Source: f.Lane.Source, Partition: f.Lane.Partition, Offset: f.Next})
 	}
 	c.health.lags(lag)
 	c.pipeline.post(func() { c.pipeline.prefix(positions) })
