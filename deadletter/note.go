@@ -46,6 +46,7 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 		l := &w.e.Letter
 		note := dedup.Letter{
 			ID: l.ID, Reason: string(l.Reason), Run: max(l.Run, 1), Opened: w.r.Opened, Time: l.Source.Time,
+			Noted: w.e.Stored, // it may have been dealt with since, and forgotten
 		}
 		if s := &l.Source; s.Identity != "" { // else it is no place: nobody's prefix would ever pass it
 			note.Source = dedup.Position{Source: s.Identity, Partition: s.Partition, Offset: s.Offset}

@@ -38,3 +38,66 @@ func TestTheRecordOfALetterFromTheRetryTopicIsForgottenAfterItsWindow(t *testing
 		}
 	})
 }
+
+// The message had waited in its topic for longer than the window when it was
+// first read, and died at once.
+func TestALetterOfABacklogRunsThatIsSentBackAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.window = 24 * time.Hour
+		d.q.Window = d.window
+		d.produce(`v2 {"order_id":"a"}`)
+		time.Sleep(3 * d.window)
+		d.digest()
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		d.digest()
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1})
+		d.once("a")
+	})
+}
+
+// Nobody tells the plan how short the window is, and no record is left to tell.
+func TestADiscardedLetterWithoutAKeyDoesNotRunOnceItsNoteIsForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.window = 24 * time.Hour
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		if err := d.q.Move(t.Context(), d.letters(deadletter.Filter{})[0].Letter.ID, dedup.LetterDiscarded, "ann", "a test order"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(3 * d.window)
+		d.digest()
+		d.mend(nil)
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		d.digest()
+		if d.runs["a"] != 0 {
+			t.Error("it ran")
+		}
+	})
+}
+
+// What others have written says where and when its message was first published.
+func TestALetterOfOthersIsAsOldAsItself(t *testing.T) {
+	for name, stay := range map[string]time.Duration{"read in time": time.Hour, "read too late": 25 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				d := newDesk(t)
+				d.window = 48 * time.Hour
+				d.q.Window = d.window
+				d.mend(nil)
+				d.foreign(deadletter.Foreign{}, `{"order_id":"a"}`)
+				time.Sleep(24 * time.Hour)
+				f := d.plan(deadletter.Selection{})
+				want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+				time.Sleep(stay)
+				d.digest()
+				if got, ran := d.runs["a"], name == "read in time"; got != map[bool]int{true: 1}[ran] {
+					t.Errorf("it ran %d times", got)
+				}
+			})
+		})
+	}
+}

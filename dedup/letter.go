@@ -38,7 +38,7 @@ type Letter struct {
 	Opened uint64 // the fence that opened that run
 	Source Position
 	Time   time.Time // when the broker stored the message
-	Noted  time.Time // by the store's clock
+	Noted  time.Time // by the store's clock, or before where whoever noted it knew the letter to be older
 	Moved  time.Time
 
 	// Token is random and set by a replay: the only thing that a header may
@@ -60,9 +60,10 @@ const heldFrom = 3
 
 // LetterOp is the part of an [Op] about a letter.
 type LetterOp struct {
-	// Letter for NoteLetter: ID, Reason, Run, Opened, Source and Time, and the
-	// Token that the dead copy bore. For MoveLetter and SendNoted: ID, and
-	// Token, Expired, Job, Answer, Who, Why as they become.
+	// Letter for NoteLetter: ID, Reason, Run, Opened, Source and Time, the Token
+	// that the dead copy bore, and Noted of a letter that is older than its note.
+	// For MoveLetter and SendNoted: ID, and Token, Expired, Job, Answer, Who, Why
+	// as they become.
 	Letter Letter
 	From   LetterState // MoveLetter: as seen; refused when it moved on
 	To     LetterState // MoveLetter
@@ -114,7 +115,10 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 	switch {
 	case l.State == LetterNone:
 		l = *o
-		l.Key, l.Noted, l.Token, l.Why = op.Key, now, "", ""
+		l.Key, l.Token, l.Why = op.Key, "", ""
+		if o.Noted.IsZero() || o.Noted.After(now) {
+			l.Noted = now
+		}
 	case l.Awaits(o.Token):
 		l.Run = max(l.Run, 1) + 1
 		l.Why = l.Job

@@ -2,6 +2,7 @@ package storetest
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/onceward/onceward/dedup"
 )
@@ -26,6 +27,17 @@ var letterRows = []check{
 			l.Source != at(7) || !plain(l.Time).Equal(plain(stored)) || l.Noted.IsZero() || l.Token != "" || l.Job != "" {
 			s.Errorf("letter %+v", l)
 		}
+	}},
+	{"letter: one that is older than its note says so, and none is younger", func(s *session) {
+		c := s.keyless("letter-now")
+		now := s.letter("letter-now").Noted
+		for id, noted := range map[string]time.Time{"letter-before": now.Add(-time.Hour), "letter-ahead": now.Add(time.Hour)} {
+			s.note(id, held{key: dedup.LetterKey(s.consumer, id)}, func(l *dedup.Letter) { l.Reason, l.Noted = "decode", noted })
+			if l, before := s.letter(id), id == "letter-before"; before != plain(l.Noted).Equal(plain(noted)) || l.Noted.After(now.Add(time.Minute)) {
+				s.Errorf("letter %+v, of %v", l, noted)
+			}
+		}
+		s.is(c.key, dedup.Failed)
 	}},
 	{"letter: one of another run or about a newcomer ends no debt", func(s *session) {
 		c := s.claim("k", dedup.Acquired)
