@@ -171,10 +171,18 @@ func (p *planFile) close() { _ = p.file.Close() } // it was only read
 
 // apply sends the letters back, and waits until each has its outcome.
 func (r *run) apply(ctx context.Context, plan *planFile) (map[deadletter.Did]int, error) {
+	met := 0
 	for kill := range r.o.kills {
-		if err := r.applyAndKill(ctx, plan, kill); err != nil {
+		atWork, err := r.applyAndKill(ctx, plan, kill)
+		if err != nil {
 			return nil, err
 		}
+		if atWork {
+			met++
+		}
+	}
+	if 2*met < r.o.kills {
+		return nil, fmt.Errorf("only %d of %d kills met the process at work: they prove nothing", met, r.o.kills)
 	}
 	if r.o.kills > 0 {
 		fmt.Fprintf(r.talk, "the process that applies it was killed %d %s with kill -9, and called again\n", r.o.kills, times(r.o.kills))
