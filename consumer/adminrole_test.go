@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/internal/adminapi"
 )
@@ -69,9 +70,9 @@ func (a *adminRig) taken() {
 	a.do(dedup.Op{Kind: dedup.MoveLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1", Job: "j"}, From: dedup.LetterOpen, To: dedup.LetterOpen}})
 }
 
-// hold makes the letter of A-1 one that waits for an approval.
-func hold(a *adminRig) {
-	a.do(dedup.Op{Kind: dedup.MoveLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1"}, From: dedup.LetterOpen, To: dedup.LetterHeld}})
+// hold makes a letter of A-1 one that waits for an approval.
+func hold(a *adminRig, id string) {
+	a.do(dedup.Op{Kind: dedup.MoveLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: id}, From: dedup.LetterOpen, To: dedup.LetterHeld}})
 }
 
 func get(path string) func(*adminRig) (string, string, any) {
@@ -141,7 +142,7 @@ func deeds() []deed {
 			a.ended("A-1", dedup.Terminal)
 			a.noted("l1", "A-1", 1)
 			a.taken()
-			hold(a)
+			hold(a, "l1")
 			return dedup.Op{Kind: dedup.SendNoted, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1", Job: "j"}}}
 		}),
 
@@ -152,7 +153,12 @@ func deeds() []deed {
 		again("decide about an effect", approve, dedup.Terminal, func(_ *adminRig, o *dedup.OperatorOp) {
 			o.Decide = map[string]dedup.Verdict{"charge": dedup.RunAgain}
 		}),
-		again("run again whose letter is held", approve, dedup.Terminal, func(a *adminRig, o *dedup.OperatorOp) { hold(a); o.Letter = "l1" }),
+		// Whoever names the letter is refused by the store: nobody holds one that is held.
+		again("run again whose letter is held", approve, dedup.Terminal, func(a *adminRig, _ *dedup.OperatorOp) {
+			id := deadletter.ID(keyOf("A-1"), a.record("A-1").Opened)
+			a.noted(id, "A-1", 1)
+			hold(a, id)
+		}),
 		again("run other content", approve, dedup.Terminal, func(_ *adminRig, o *dedup.OperatorOp) { o.Fingerprint.Sum[0]++ }),
 		again("run by the fingerprint of another rule", replay, dedup.Terminal, func(_ *adminRig, o *dedup.OperatorOp) {
 			o.Fingerprint = dedup.Fingerprint{Rule: 9, Sum: [32]byte{1}}

@@ -1,6 +1,7 @@
 package deadletter_test
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -99,5 +100,50 @@ func TestALetterOfOthersIsAsOldAsItself(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// A person frees a letter, and perhaps discards it, after a job has taken it and
+// before the job opens its record.
+func TestAJobOpensNoRecordOfALetterThatItHoldsNoMore(t *testing.T) {
+	for _, payload := range []string{`{"order_id":"a"}`, `v2 {"order_id":"a"}`} {
+		for _, to := range []dedup.LetterState{dedup.LetterOpen, dedup.LetterDiscarded} {
+			t.Run(payload+" "+to.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					d := newDesk(t)
+					d.handleBy(terminal)
+					d.produce(payload)
+					d.digest()
+					d.mend(nil)
+					f := d.plan(deadletter.Selection{})
+					e, ran := d.letters(deadletter.Filter{})[0], d.runs["a"]
+					move := func(state dedup.LetterState) error {
+						return d.q.Move(t.Context(), e.Letter.ID, state, "ann", "a test order")
+					}
+					m := &meddler{Store: d.store}
+					m.before = func() {
+						m.before = func() { // the letter is taken
+							if err := move(dedup.LetterDiscarded); !errors.Is(err, deadletter.ErrRefused) {
+								t.Errorf("a letter that a job holds was discarded: %v", err)
+							}
+							for _, state := range []dedup.LetterState{dedup.LetterOpen, to} {
+								if err := move(state); err != nil {
+									t.Error(err)
+								}
+							}
+						}
+					}
+					r, err := d.withStore(m).Apply(t.Context(), f, deadletter.ApplyConfig{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					want(t, "applied", r.Counts, map[deadletter.Did]int{deadletter.DidChange: 1})
+					d.digest()
+					if r := d.recordOf(&e); r.State != dedup.Failed || d.runs["a"] != ran {
+						t.Errorf("the record is %v, and it ran %d times more", r.State, d.runs["a"]-ran)
+					}
+				})
+			})
+		}
 	}
 }

@@ -89,8 +89,8 @@ type LetterOp struct {
 //     is a job that takes the letter, so that its token is held before the copy
 //     that bears it is sent; or, without a job, a person who frees it. A letter
 //     is discarded only when its record is finished or absent; what a job holds,
-//     open or sent, no other job takes, sends or resolves, and the same job does
-//     not take it with another token. sent → resolved by
+//     open or sent, nobody else takes, sends, resolves or discards, and the same
+//     job does not take it with another token. sent → resolved by
 //     whoever presents the letter's token or job is the answer to a copy, which
 //     may come before the copy is noted: an open letter is resolved by it too.
 //   - SendNoted makes a letter sent that is open or held, for the job that holds
@@ -153,7 +153,7 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		return l, Refused
 	case to == LetterDiscarded && rec != nil && rec.State != Absent && rec.Ended() == Absent:
 		return l, Refused
-	case !answer && l.heldByOther(o.Job) && (to == LetterResolved || to == LetterSent || from == to && o.Job != ""):
+	case !answer && l.heldByOther(o.Job) && (to == LetterResolved || to == LetterDiscarded || to == LetterSent || from == to && o.Job != ""):
 		return l, Refused
 	case from == LetterOpen && to == LetterOpen && o.Token != "" && o.Job != "" && l.Job == o.Job && l.Token != o.Token:
 		return l, Refused // the copy that is on its way bears the first
@@ -176,6 +176,12 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 // letter that a job holds, open or sent.
 func (l *Letter) Awaits(token string) bool {
 	return token != "" && token == l.Token && l.Job != "" && (l.State == LetterOpen || l.State == LetterSent)
+}
+
+// heldBy says that job may open a record for a copy of this letter. Letters of
+// which the store has no note are nobody's.
+func (l *Letter) heldBy(job string) bool {
+	return l == nil || l.State == LetterNone || l.State == LetterOpen && l.Job == job
 }
 
 func (l *Letter) heldByOther(job string) bool {

@@ -24,8 +24,19 @@ type Env struct {
 	Admitted bool
 	// Letters counts letters of the key that are open, sent or held.
 	Letters int
-	// Letter that the operation is about, as [StepLetter] has left it.
+	// Letter of [Op.About], as [StepLetter] has left it; nil where there is none.
 	Letter *Letter
+}
+
+// About is the dl-id of the letter whose note [Step] asks for; empty for none.
+func (op *Op) About() string {
+	switch {
+	case op.Key.OfLetter() && (op.Letter != nil || op.Kind == Reopen):
+		return op.Key.ID
+	case op.Kind == Reopen:
+		return op.Operator.Letter
+	}
+	return ""
 }
 
 // Step applies op to r, which it changes in place, and reports the answer and
@@ -445,7 +456,7 @@ func operator(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		default:
 			reopen(r, o, env)
 		}
-	case op.Kind == Reopen && o.LetterRun == r.Run && !r.Owed &&
+	case op.Kind == Reopen && o.LetterRun == r.Run && !r.Owed && env.Letter.heldBy(o.Job) &&
 		(finished || r.State == Retryable || r.State == InDoubt && !inDoubt):
 		r.Intents = settled
 		reopen(r, o, env)

@@ -142,9 +142,9 @@ func (b *batch) env(op *dedup.Op, x *held) (env dedup.Env, err error) {
 		if op.ReplayToken != "" {
 			env.Admitted, err = b.admits(op.ReplayToken, op.Key)
 		}
-	case op.Letter != nil && op.Key.OfLetter():
+	case op.About() != "":
 		var l dedup.Letter
-		l, err = b.note(op.Letter.Letter.ID)
+		l, err = b.note(op.About())
 		env.Letter = &l
 	case op.Kind == dedup.Delete, op.Kind == dedup.Sweep:
 		if env.Letters, err = b.unfinished(x.h); err != nil {

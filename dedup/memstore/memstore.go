@@ -138,8 +138,8 @@ func (s *Store) env(op *dedup.Op, r *dedup.Record, now time.Time) dedup.Env {
 			l := s.letters[s.tokens[op.ReplayToken]]
 			env.Admitted = l.Admits(op.ReplayToken, op.Key)
 		}
-	case op.Letter != nil && op.Key.OfLetter():
-		l := s.letters[op.Letter.Letter.ID]
+	case op.About() != "":
+		l := s.letters[op.About()]
 		env.Letter = &l
 	case op.Kind == dedup.Delete, op.Kind == dedup.Sweep:
 		env.Letters = s.noted[op.Key].unfinished

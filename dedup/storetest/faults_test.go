@@ -312,6 +312,11 @@ var faults = []fault{
 	{name: "reopen while a letter is owed", before: func(r *dedup.Record, op *dedup.Op, _ *dedup.Env) {
 		r.Owed = r.Owed && op.Kind != dedup.Reopen
 	}},
+	{name: "reopen for a letter that another holds, or nobody", before: func(_ *dedup.Record, op *dedup.Op, env *dedup.Env) {
+		if op.Kind == dedup.Reopen {
+			env.Letter = nil
+		}
+	}},
 	{name: "any letter reopens", before: func(r *dedup.Record, op *dedup.Op, _ *dedup.Env) {
 		if op.Kind == dedup.Reopen {
 			o := *op.Operator

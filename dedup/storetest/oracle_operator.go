@@ -47,6 +47,8 @@ func (w *world) operate(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKin
 		default:
 			f.reopen(o, got)
 		}
+	case op.Kind == dedup.Reopen && !w.holds(op):
+		return dedup.Refused
 	case op.Kind == dedup.Reopen && o.LetterRun == f.run && !f.owed && (finished || f.state == dedup.Retryable || f.state == dedup.InDoubt && !doubt):
 		f.effects = decided
 		f.reopen(o, got)
@@ -57,6 +59,17 @@ func (w *world) operate(f *fact, op *dedup.Op, got dedup.Answer) dedup.AnswerKin
 		return dedup.Refused
 	}
 	return dedup.Done
+}
+
+// holds says that the letter for whose copy a record is opened is the job's, or
+// that there is no note of it.
+func (w *world) holds(op *dedup.Op) bool {
+	id := op.Operator.Letter
+	if op.Key.Scope == dedup.LetterScope {
+		id = op.Key.ID
+	}
+	n := w.notes[id]
+	return n == nil || n.state == dedup.LetterOpen && n.job == op.Operator.Job
 }
 
 func (f *fact) reopen(o *dedup.OperatorOp, got dedup.Answer) {
@@ -197,7 +210,7 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		return dedup.Refused
 	case to == dedup.LetterDiscarded && !finished:
 		return dedup.Refused
-	case others && !answers && (to == dedup.LetterResolved || to == dedup.LetterSent || from == to && l.Job != ""):
+	case others && !answers && (to == dedup.LetterResolved || to == dedup.LetterDiscarded || to == dedup.LetterSent || from == to && l.Job != ""):
 		return dedup.Refused
 	}
 	if to == dedup.LetterSent || to == dedup.LetterOpen {

@@ -259,6 +259,9 @@ func (q *sequence) drawOperator(op *dedup.Op) {
 		if q.often(2, "other content") {
 			o.Fingerprint = digest(2)
 		}
+		if q.often(3, "of a letter") {
+			o.Letter = fmt.Sprintf("%s/%s/%d", q.consumer, op.Key.ID, rapid.IntRange(1, 2).Draw(q.t, "letter"))
+		}
 		if q.often(2, "by position") {
 			o.Send = at(rapid.Int64Range(0, 6).Draw(q.t, "offset"))
 		}

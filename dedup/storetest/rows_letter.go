@@ -267,6 +267,23 @@ var letterRows = []check{
 			s.Errorf("record %+v", r)
 		}
 	}},
+	{"letter: its record is opened by the job that holds it and by no other", func(s *session) {
+		c := s.claim("k", dedup.Acquired)
+		s.end(c, dedup.Terminal, dedup.Failed)
+		s.note("letter-1", c)
+		keyless := s.keyless("letter-2")
+		for id, key := range map[string]dedup.Key{"letter-1": c.key, "letter-2": keyless.key} {
+			named := func(o *dedup.OperatorOp) { o.Letter = id }
+			s.operate(dedup.Reopen, key, dedup.Refused, named)
+			s.move(id, key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, func(l *dedup.Letter) { l.Job, l.Token = "job-2", "other"+id })
+			s.operate(dedup.Reopen, key, dedup.Refused, named)
+			s.move(id, key, dedup.LetterOpen, dedup.LetterDiscarded, dedup.Refused)
+			s.move(id, key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done)
+			s.operate(dedup.Reopen, key, dedup.Refused, named)
+			s.move(id, key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, func(l *dedup.Letter) { l.Job, l.Token = "job-1", id })
+			s.operate(dedup.Reopen, key, dedup.Done, named)
+		}
+	}},
 	{"letter: one without a key that a person frees is no run of anybody", func(s *session) {
 		c := s.keyless("letter-1")
 		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)

@@ -188,6 +188,7 @@ var operatorRows = []check{
 		s.by(c, dedup.Dispatch, dedup.Done, sms)
 		s.end(c, dedup.Doubt, dedup.InDoubt)
 		s.note("letter-1", c)
+		s.move("letter-1", c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
 		decide := func(v map[string]dedup.Verdict) func(*dedup.OperatorOp) {
 			return func(o *dedup.OperatorOp) { o.Decide = v }
 		}

@@ -187,7 +187,7 @@ func (w *wrong) one(op *dedup.Op) dedup.Answer {
 		if l.Admits(op.ReplayToken, op.Key) {
 			env.Admitted = true
 		}
-		if op.Letter != nil && op.Letter.Letter.ID == l.ID {
+		if op.About() == l.ID {
 			env.Letter = &l
 		}
 		if l.Key == op.Key && l.State.Unfinished() {
