@@ -121,3 +121,36 @@ func TestAPersonDecidesWhatAPlanRefuses(t *testing.T) {
 		t.Errorf("the copy did not go to the source: %v", err)
 	}
 }
+
+// What ran on the id since the letter's message is told before anything is sent.
+func TestWhatRanOnTheIdLaterIsTold(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.letters(1)
+	r.publish("cancelled", order("ord-1", "fine"))
+	r.quiet()
+	via := []string{"--via", r.via}
+	id := ids(t, via)[0]
+	call(t, "dlq", "show", id, via).want(t, cli.Done).lists(t, "ran later order.cancel ord-1, succeeded")
+	call(t, "dlq", "show", id, "--json", via).want(t, cli.Done).shows(t, `"later":[{"scope":"order.cancel","id":"ord-1","state":"succeeded"`)
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done).says(t, "1 later operation", "order.cancel ord-1, succeeded")
+}
+
+// The id by which JetStream drops repeats is the sender's, and no copy's: with it
+// a copy that comes within two minutes would be dropped without a word.
+func TestACopyIsNotDroppedForItsSendersMessageID(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"), "Nats-Msg-Id", "m-1", "Nats-Expected-Last-Sequence", "0")
+	r.letters(1)
+	r.mended.Store(true)
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, "--to", "source", "--via", r.via).want(t, cli.Done)
+	call(t, "dlq", "replay", "apply", plan, "--yes", "--via", r.via).want(t, cli.Done)
+	call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--via", r.via).want(t, cli.Done).shows(t, "succeeded  1")
+	if s, err := r.js.Stream(t.Context(), "ORDERS"); err != nil || s.CachedInfo().State.Msgs != 2 {
+		t.Errorf("the copy is not in the source: %v", err)
+	}
+}

@@ -184,7 +184,7 @@ func (a *app) showPlan(out *planShown) error {
 		return err
 	}
 	if p.LaterCount > 0 {
-		a.say("%d later operations of the same ids have run already; their letters would come behind them:", p.LaterCount)
+		a.say("%s of the same ids ran already, and letters would come behind:", counted(p.LaterCount, "later operation"))
 		for _, l := range p.Later[:min(len(p.Later), 10)] {
 			a.say("  %s %s, %s, %s", l.Scope, l.ID, l.State, when(l.At))
 		}

@@ -113,7 +113,7 @@ func TestWhatHindersACanaryIsAskedOfTheConsumer(t *testing.T) {
 	call(t, "dlq", "replay", "apply", plan, "--yes", "--canary", "1", "--canary-wait", "1s", "--via", r.via).want(t, cli.Partly).
 		says(t, "scope order.create is paused since", "by eve: the bank is down", "onceward resume --scope order.create", "next: let the consumer answer")
 	status := call(t, "dlq", "replay", "status", plan, "--wait", "1s", "--via", r.via).want(t, cli.Partly).
-		lists(t, "waiting 1").says(t, "1 copies still wait", "the bank is down")
+		lists(t, "waiting 1").says(t, "1 copy not answered after 1s", "the bank is down")
 	if strings.Contains(status.stdout, "ord-1") {
 		t.Errorf("letters are listed without --each:\n%s", status.stdout)
 	}

@@ -27,12 +27,31 @@ func TestTheIncidentOfTheReadmeRunsAsItIsWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var commands []string
+	var commands, inText []string
 	for _, block := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```$").FindAllStringSubmatch(string(text), -1) {
 		for line := range strings.Lines(block[1]) {
 			if strings.HasPrefix(line, "onceward ") {
 				commands = append(commands, strings.TrimSpace(line))
 			}
+		}
+	}
+	for _, m := range regexp.MustCompile("`onceward ([^`]+)`((?:, `[a-z ]+`)*)").FindAllStringSubmatch(string(text), -1) {
+		inText = append(inText, m[1])
+		// `onceward record get`, `list`, … are commands beside the first.
+		parent := m[1][:strings.LastIndexByte(" "+m[1], ' ')]
+		for _, other := range regexp.MustCompile("`([a-z ]+)`").FindAllStringSubmatch(m[2], -1) {
+			inText = append(inText, parent+other[1])
+		}
+	}
+	if len(commands) < 7 || len(inText) < 10 {
+		t.Fatalf("the page has %d commands, and %d in its text", len(commands), len(inText))
+	}
+	// What the text names beside the incident is there: other tests run it.
+	for _, command := range inText {
+		words := words(strings.TrimPrefix(command, "onceward "), nil)
+		call(t, words, "--help").want(t, cli.Done)
+		if name := words[:min(len(words), 2)]; !strings.Contains(call(t, words, "--help").stdout, "onceward "+strings.Join(name, " ")) {
+			t.Errorf("onceward %s is not there", command)
 		}
 	}
 	r := startRig(t)
@@ -59,9 +78,6 @@ func TestTheIncidentOfTheReadmeRunsAsItIsWritten(t *testing.T) {
 			args = append(args, "--wait", "20s") // a person looks twice
 		}
 		call(t, args, "ONCEWARD_VIA="+r.via, terminal("y\n")).want(t, cli.Done)
-	}
-	if len(commands) == 0 {
-		return
 	}
 	r.quiet() // a letter is resolved when its copy is acknowledged
 	call(t, "dlq", "list", "--via", r.via).want(t, cli.Nothing)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
 	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
 )
 
@@ -62,6 +63,28 @@ func TestRecordsAreSeenAndChanged(t *testing.T) {
 	if now := r.ran.Load(); now != ran+2 {
 		t.Errorf("handler ran %d times more, want twice", now-ran)
 	}
+}
+
+// An operation whose owner hangs is taken from it, and the next delivery runs it.
+func TestAnUnlockedOperationRunsWithItsNextDelivery(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "fine"))
+	r.quiet()
+	key := dedup.Key{Consumer: "billing", Scope: "order.create", ID: "ord-2"}
+	claim := dedup.Op{Kind: dedup.Claim, Key: key, Token: dedup.Token{1}, Lease: time.Hour, Policy: &dedup.Policy{Failures: 10, Lone: 3, Window: time.Hour}}
+	if a, err := r.store.Apply(t.Context(), []dedup.Op{claim}); err != nil || a[0].Kind != dedup.Acquired {
+		t.Fatal(a, err)
+	}
+	via := []string{"--via", r.via, "--who", "eve"}
+	call(t, "record", "get", "ord-2", via).want(t, cli.Done).shows(t, "in_progress, running until")
+	call(t, "record", "delete", "ord-2", "--reason", "hangs", "--yes", via).want(t, cli.Partly)
+	call(t, "record", "unlock", "ord-2", "--reason", "hangs", terminal("no\n"), via).want(t, cli.Partly).says(t, "what it does happens twice")
+	golden(t, "unlock.json", call(t, "record", "unlock", "ord-2", "--reason", "hangs", "--yes", "--json", via).want(t, cli.Done).stdout)
+	call(t, "record", "get", "ord-2", via).want(t, cli.Done).shows(t, "its owner is gone", "eve: hangs")
+	r.publish("created", order("ord-2", "fine"))
+	r.quiet()
+	call(t, "record", "get", "ord-2", via).want(t, cli.Done).shows(t, "succeeded", "booked")
 }
 
 func TestWhatIsImportedIsNotHandled(t *testing.T) {

@@ -23,6 +23,7 @@ import (
 	"github.com/onceward/onceward/brokers/natsbroker"
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
 	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
 )
 
@@ -150,8 +151,9 @@ type rig struct {
 	mended atomic.Bool
 	ran    atomic.Int64
 
-	via  string // while it runs
-	stop func()
+	via   string // while it runs
+	store dedup.Store
+	stop  func()
 }
 
 func newRig(t *testing.T) *rig {
@@ -241,7 +243,7 @@ func (r *rig) start(admin consumer.AdminConfig) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	r.via = web.URL
+	r.via, r.store = web.URL, store
 	stopped := false
 	r.stop = func() {
 		if stopped {

@@ -41,7 +41,7 @@ func (a *app) status() *cobra.Command {
 					return err
 				}
 				if waiting > 0 {
-					a.say("%d copies still wait after %v", waiting, wait)
+					a.say("%s not answered after %v", counted(waiting, "copy"), wait)
 					a.sayHindrances(ctx, s, true)
 				}
 				return a.showStatus(ctx, s, p, each)
