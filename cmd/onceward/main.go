@@ -1,7 +1,9 @@
 // Command onceward shows what consumers have left behind, dead letters and
 // records, and works it off.
 //
-//	go install github.com/onceward/onceward/cmd/onceward@latest
+//	CGO_ENABLED=0 go install github.com/onceward/onceward/cmd/onceward@latest
+//
+// Without CGO_ENABLED=0 it is no static file: it links the C library.
 //
 // # Usage
 //
