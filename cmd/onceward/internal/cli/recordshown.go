@@ -36,7 +36,11 @@ func (a *app) showRecord(r *dedup.Record, letters []dedup.Letter) error {
 	fmt.Fprintln(a.out, "\nletters")
 	t := a.table("NOTED", "STATE", "REASON", "RUN", "WHO", "WHY", "ID")
 	for _, l := range letters {
-		if err := t.row(when(l.Noted), l.State.String(), l.Reason, number(int(l.Run)), l.Who, short(l.Why, 60), l.ID); err != nil {
+		why := l.Why
+		if l.Who == "" && l.Answer != dedup.Absent {
+			why = answerText(&l)
+		}
+		if err := t.row(when(l.Noted), l.State.String(), l.Reason, number(int(l.Run)), l.Who, short(why, 60), l.ID); err != nil {
 			return err
 		}
 	}
