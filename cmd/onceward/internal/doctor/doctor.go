@@ -216,8 +216,11 @@ func (x *examination) keeping(t *Topics, n int, i *brokers.TopicInfo) {
 	case i.Replicas > 0 && i.InSync > i.Replicas:
 		x.add(Error, fmt.Sprintf("%s has %d replicas, and %d must confirm", name, i.Replicas, i.InSync), "nothing can be published there", t.alter(n, fmt.Sprintf("min.insync.replicas=%d", max(i.Replicas-1, 1)), "--replicas=3"))
 	case i.Replicas == 1:
-		x.add(Warning, name+" has one replica", "a lost disk loses what lies there, though it was acknowledged at its source; on JetStream a power cut loses the last two minutes unless the server has sync_interval: always",
-			t.replicate(n))
+		power := "so does a power cut, of what the broker has not written through yet: unless flush.messages is 1, it leaves that to the system"
+		if t.JetStream {
+			power = "on JetStream a power cut loses the last two minutes unless the server has sync_interval: always"
+		}
+		x.add(Warning, name+" has one replica", "a lost disk loses what lies there, though it was acknowledged at its source; "+power, t.replicate(n))
 	case !t.JetStream && i.Replicas > 1 && i.InSync == 1:
 		x.add(Warning, fmt.Sprintf("%s has %d replicas, and one of them confirms alone", name, i.Replicas), "what that one has confirmed is lost with it", t.alter(n, "min.insync.replicas=2", ""))
 	case !t.JetStream && i.Replicas > 1 && i.InSync == i.Replicas:

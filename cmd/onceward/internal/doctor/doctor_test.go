@@ -119,6 +119,19 @@ func TestOnJetStreamTheCommandsAreThoseOfNats(t *testing.T) {
 	}
 }
 
+// Who confirms what is not on disk yet is told by the broker's own name for it.
+func TestWhatAPowerCutTakesIsSaidOfTheBrokerThatThereIs(t *testing.T) {
+	for jetStream, words := range map[bool][2]string{false: {"flush.messages", "sync_interval"}, true: {"sync_interval", "flush.messages"}} {
+		s := sound()
+		s.Topics[0].JetStream = jetStream
+		s.Topics[0].DeadLetter.Replicas, s.Topics[0].DeadLetter.InSync = 1, 1
+		found, _ := Look(s)
+		if len(found) == 0 || !strings.Contains(found[0].Consequence, words[0]) || strings.Contains(found[0].Consequence, words[1]) {
+			t.Errorf("JetStream %v: %+v", jetStream, found)
+		}
+	}
+}
+
 func TestWhatIsPausedComesFirstAmongItsLevel(t *testing.T) {
 	s := sound()
 	s.Topics[0].DeadLetter.MaxAge = 365 * 24 * time.Hour
