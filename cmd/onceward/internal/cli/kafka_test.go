@@ -83,6 +83,7 @@ func TestAnIncidentOnKafkaIsWorkedOff(t *testing.T) {
 	call(t, "dlq", "list", from, "--limit", "2").want(t, cli.Done).says(t, "there are more")
 	call(t, "dlq", "groups", from).want(t, cli.Done).shows(t, "9", "terminal")
 	call(t, "dlq", "list", "--from", "kafka://"+address+"/shipments.billing.dlq").want(t, cli.Failed).says(t, "shipments.billing.dlq")
+	call(t, "dlq", "list", from, "--consumer", "shipping").want(t, cli.Failed).says(t, `"billing"`, `"shipping"`)
 	call(t, "doctor", via).want(t, cli.Done)
 
 	mended.Store(true)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
+	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
 	"github.com/onceward/onceward/consumer"
@@ -97,6 +98,22 @@ func TestWrongCredentialsAreAnErrorThatDoesNotShowThem(t *testing.T) {
 	if strings.Contains(r.stderr, "hunter2") {
 		t.Errorf("the password is shown: %s", r.stderr)
 	}
+}
+
+func TestWrongCredentialsOfKafkaAreAnErrorThatDoesNotShowThem(t *testing.T) {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(1, "orders.billing.dlq"), kfake.EnableSASL(), kfake.Superuser("PLAIN", "u", "right"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	at := func(password string) string {
+		return "kafka://u:" + password + "@" + cluster.ListenAddrs()[0] + "/orders.billing.dlq?sasl=plain"
+	}
+	r := call(t, "dlq", "list", "--from", at("hunter2")).want(t, cli.Failed).says(t, "password")
+	if strings.Contains(r.stderr, "hunter2") {
+		t.Errorf("the password is shown: %s", r.stderr)
+	}
+	call(t, "dlq", "list", "--from", at("right")).want(t, cli.Nothing)
 }
 
 func TestWhatIsNotThereOrNotThisConsumersIsRefused(t *testing.T) {
