@@ -5,6 +5,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
 )
@@ -57,6 +58,22 @@ func TestOfTwoLettersOfOneKeyTheLaterRunsIsSentAndTheEarlierResolved(t *testing.
 		if open := d.letters(deadletter.Filter{}); len(open) != 0 {
 			t.Errorf("open: %+v", open)
 		}
+	})
+}
+
+// Others write a letter for each delivery, and no record says which is of now.
+func TestOfTwoLettersOfOneKeyInOnePlanTheSecondIsLeftToAnother(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.mend(nil)
+		d.foreign(keyed("a"), `{"order_id":"a"}`)
+		d.broker.Produce("bare", brokers.Outgoing{Value: []byte(`{"order_id":"a"}`)})
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Send: 1, deadletter.Skip: 1})
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1, deadletter.DidSkip: 1})
+		d.digest()
+		d.once("a")
+		want(t, "a new plan", d.plan(deadletter.Selection{}).Counts, map[deadletter.Action]int{deadletter.Resolve: 1})
 	})
 }
 
