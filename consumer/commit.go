@@ -170,11 +170,7 @@ func (p *pipeline) collectClaims() {
 			op.Position = p.position(t)
 		}
 		if t.replay != nil {
-			if t.lane.Retry {
-				// As the plan has it: what was done under the key since the message died is
-				// remembered for a window from then, however old the message was.
-				op.Stored = t.replay.note.Noted
-			}
+			op.Stored = t.since()
 			if t.replay.live() {
 				op.ReplayToken = t.replay.ticket.Token
 			}

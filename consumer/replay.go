@@ -112,6 +112,16 @@ func (t *task) stored() time.Time {
 	return t.d.Time
 }
 
+// since is from when on what is done under the key of t is remembered for a
+// window. A copy is as old as its letter, as the plan has it, however old the
+// message was when it died, unless it was that which it died of.
+func (t *task) since() time.Time {
+	if !t.lane.Retry || t.replay.note.Reason == string(deadletter.ReasonTooOld) {
+		return t.stored()
+	}
+	return t.replay.note.Noted
+}
+
 // again says that the letter of t is the one of which t is a copy: the same
 // incident, one death further.
 func (t *task) again() bool {

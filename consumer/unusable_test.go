@@ -196,6 +196,35 @@ func TestTheTokenOfALetterLetsItsCopyRunWhenItIsTooOld(t *testing.T) {
 	}
 }
 
+// Its letter is young; its message, which may have been done and forgotten, is
+// not.
+func TestTheCopyOfWhatDiedOfItsAgeRunsOnlyWhenSomebodySaysThatItMay(t *testing.T) {
+	for _, expired := range []bool{false, true} {
+		bubble(t, func(t *testing.T) {
+			r := newRig(t, 1)
+			var h mendable
+			route := h.route()
+			route.Window = time.Hour
+			r.run(route)
+			pass(time.Minute)
+			r.end()
+			s := r.resender("job-1")
+			r.broker.Produce(s.target, brokers.Outgoing{Value: []byte(orderJSON("o-1", 1))}) // a copy of which there is no record
+			pass(3 * time.Hour)
+			r.run(route)
+			pass(time.Minute)
+			r.wantReasons("too-old")
+			s.expired = expired
+			s.resend(r.letter(1))
+			pass(time.Minute)
+			if want := map[bool]int{true: 1}[expired]; h.of("o-1") != want {
+				t.Errorf("accepted %v: %d runs, want %d", expired, h.of("o-1"), want)
+			}
+			r.end()
+		})
+	}
+}
+
 // The message could be read when it died first, and cannot be any more.
 func TestALetterWithAKeyWhoseCopyCannotBeReadStaysItsOwn(t *testing.T) {
 	bubble(t, func(t *testing.T) {
