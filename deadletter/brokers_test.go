@@ -155,10 +155,10 @@ type site struct {
 // everywhere runs a test on every broker, in real time.
 func everywhere(t *testing.T, do func(*testing.T, *site)) {
 	t.Parallel() // they mostly wait
-	for name, make := range grounds {
+	for name, on := range grounds {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := &site{ground: make(t), t: t, file: filepath.Join(t.TempDir(), "billing.db"), effects: map[string]int{}}
+			s := &site{ground: on(t), t: t, file: filepath.Join(t.TempDir(), "billing.db"), effects: map[string]int{}}
 			s.open()
 			t.Cleanup(s.close)
 			do(t, s)
