@@ -323,21 +323,25 @@ func (s *site) outcomes(f *deadletter.PlanFile) map[deadletter.Outcome]int {
 }
 
 // bytesOf is what a topic holds, byte for byte and in no order, but for headers
-// of onceward's own.
-func (s *site) bytesOf(topic string) (all []string) {
+// of onceward's own: messages, and copies of a replay.
+func (s *site) bytesOf(topic string) (messages, copies []string) {
 	s.t.Helper()
 	for d, err := range s.broker.Browse(s.t.Context(), topic, brokers.From{}) {
 		s.must(err)
-		text := fmt.Sprintf("key %#v headers", d.Key)
+		text, to := fmt.Sprintf("key %#v headers", d.Key), &messages
 		for _, h := range d.Headers {
-			if !deadletter.IsOwnHeader(h.Key) {
+			switch {
+			case !deadletter.IsOwnHeader(h.Key):
 				text += fmt.Sprintf(" %q %#v", h.Key, h.Value)
+			case h.Key == "dl-replay-token":
+				to = &copies
 			}
 		}
-		all = append(all, fmt.Sprintf("%s value %#v", text, d.Value))
+		*to = append(*to, fmt.Sprintf("%s value %#v", text, d.Value))
 	}
-	slices.Sort(all)
-	return all
+	slices.Sort(messages)
+	slices.Sort(copies)
+	return messages, copies
 }
 
 // counting counts copies: a retry stream keeps none that is answered.
@@ -477,9 +481,15 @@ func TestADiscardedLetterStaysAwayAfterARestartOnEveryBroker(t *testing.T) {
 	})
 }
 
-// Whatever a source can hold comes back as it was: what the retry topic has is
-// what the source has, but for headers of onceward's own.
+// Whatever a source can hold comes back as it was, to the retry topic and to the
+// source, but for headers of onceward's own.
 func TestACopyHasTheBytesOfItsOriginalOnEveryBroker(t *testing.T) {
+	for _, to := range []deadletter.Target{deadletter.ToRetry, deadletter.ToSource} {
+		t.Run(string(to), func(t *testing.T) { copiesHaveTheirBytes(t, to) })
+	}
+}
+
+func copiesHaveTheirBytes(t *testing.T, to deadletter.Target) {
 	everywhere(t, func(t *testing.T, s *site) {
 		h := func(name string, value []byte) brokers.Header { return brokers.Header{Key: name, Value: value} }
 		messages := []brokers.Outgoing{
@@ -497,8 +507,11 @@ func TestACopyHasTheBytesOfItsOriginalOnEveryBroker(t *testing.T) {
 		if n := len(s.letters(deadletter.Filter{})); n != len(messages) {
 			t.Errorf("%d letters are listed of %d", n, len(messages))
 		}
-		want(t, "applied", s.apply(s.plan(deadletter.Selection{}), deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: len(messages)})
-		was, is := s.bytesOf(s.topic), s.bytesOf(s.broker.Destinations("billing", s.topic).Retry)
+		want(t, "applied", s.apply(s.plan(deadletter.Selection{To: to}), deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: len(messages)})
+		was, is := s.bytesOf(s.topic)
+		if to == deadletter.ToRetry {
+			_, is = s.bytesOf(s.broker.Destinations("billing", s.topic).Retry)
+		}
 		if len(was) != len(messages) || len(is) != len(was) {
 			t.Fatalf("%d messages, %d copies", len(was), len(is))
 		}
