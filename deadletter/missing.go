@@ -14,12 +14,24 @@ const settled = time.Hour
 
 // missing adds to a plan the letters of this topic that are noted as open or
 // held, and that were not come upon in it.
-func (q *Queue) missing(ctx context.Context, p *Plan, seen map[[16]byte]struct{}, d *draft) error {
+func (q *Queue) missing(ctx context.Context, p *Plan, seen map[[16]byte]struct{}, source string, d *draft) error {
 	for n, err := range q.Store.ScanLetters(ctx, q.Consumer) {
 		if err != nil {
 			return err
 		}
-		if _, there := seen[short(n.ID)]; there || !q.misses(&n, p.Created) {
+		if source != "" {
+			break
+		}
+		source = q.source(topicOf(&n))
+	}
+	if source == "" {
+		return nil
+	}
+	for n, err := range q.Store.ScanLetters(ctx, q.Consumer) {
+		if err != nil {
+			return err
+		}
+		if _, there := seen[short(n.ID)]; there || !q.misses(&n, source, p.Created) {
 			continue
 		}
 		it := &item{
@@ -36,11 +48,25 @@ func (q *Queue) missing(ctx context.Context, p *Plan, seen map[[16]byte]struct{}
 	return nil
 }
 
-// misses says whether the letter of a note ought to lie in this topic. Letters
-// of other topics of the consumer lie elsewhere, and what others have written
-// lies anywhere.
-func (q *Queue) misses(n *dedup.Letter, now time.Time) bool {
-	at := strings.LastIndexByte(n.Source.Source, '@')
+// source is topic where its letters lie in that of the queue, and else empty.
+func (q *Queue) source(topic string) string {
+	if topic == "" || q.Broker.Destinations(q.Consumer, topic).DeadLetter != q.Topic {
+		return ""
+	}
+	return topic
+}
+
+// misses says whether the letter of a note ought to lie in this topic, which has
+// those of source and of its retry topic, or stream. Letters of other topics of
+// the consumer lie elsewhere, and what others have written lies anywhere.
+func (q *Queue) misses(n *dedup.Letter, source string, now time.Time) bool {
+	topic, retry := topicOf(n), q.Broker.Destinations(q.Consumer, source).Retry
 	return (n.State == dedup.LetterOpen || n.State == dedup.LetterHeld) && n.Job == "" && n.Moved.Add(settled).Before(now) &&
-		at > 0 && q.Broker.Destinations(q.Consumer, n.Source.Source[:at]).DeadLetter == q.Topic
+		topic != "" && (topic == source || topic == retry || topic+"."+q.Consumer == retry)
+}
+
+// topicOf is the topic or stream in which the message of a letter lay; empty
+// where its note does not say.
+func topicOf(n *dedup.Letter) string {
+	return n.Source.Source[:max(strings.LastIndexByte(n.Source.Source, '@'), 0)]
 }

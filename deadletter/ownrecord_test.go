@@ -147,3 +147,19 @@ func TestAJobOpensNoRecordOfALetterThatItHoldsNoMore(t *testing.T) {
 		}
 	}
 }
+
+func TestALetterFromTheRetryTopicThatRetentionHasRemovedIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.digest() // so that the retry topic is there
+		d.broker.Produce(d.broker.Destinations("billing", "orders").Retry, brokers.Outgoing{Value: []byte("v2 {}")})
+		d.digest()
+		e := d.letters(deadletter.Filter{})[0]
+		d.broker.DropBelow(d.q.Topic, e.At.Partition, e.At.Offset+1)
+		d.produce("v2 {}")
+		time.Sleep(2 * time.Hour)
+		d.digest()
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Miss: 1, deadletter.Reopen: 1})
+	})
+}

@@ -127,6 +127,7 @@ func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, err
 	terms := Terms{Now: p.Created, Window: window, AcceptExpired: sel.AcceptExpired != ""}
 	keys := sending{since: map[[16]byte]int64{}, scopes: map[string]struct{}{}}
 	seen, readable := map[[16]byte]struct{}{}, true
+	var source string // of the letters
 	for entries, err := range q.chunks(ctx, sel.Filter, seen) {
 		if err != nil {
 			return Plan{}, err
@@ -138,6 +139,7 @@ func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, err
 		for i := range entries {
 			e, r := &entries[i], &records[i]
 			readable = readable && e.Err == nil
+			source = cmp.Or(source, q.source(e.Letter.Source.Topic))
 			terms.Approved = slices.Contains(sel.Approved, e.Letter.ID)
 			decision := Decide(e, r, terms)
 			if decision.Action.sends() && !keys.add(e) {
@@ -152,7 +154,7 @@ func (q *Queue) Plan(ctx context.Context, sel Selection, w io.Writer) (Plan, err
 		return Plan{}, err
 	}
 	if sel.Filter.all() && readable {
-		if err := q.missing(ctx, &p, seen, d); err != nil {
+		if err := q.missing(ctx, &p, seen, source, d); err != nil {
 			return Plan{}, err
 		}
 	}
