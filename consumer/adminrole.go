@@ -66,6 +66,7 @@ type opRole struct {
 
 // opRoles: the first row that fits counts.
 var opRoles = []opRole{
+	{dedup.NoteLetter, "say that the copy of a letter has died", func(op *dedup.Op, _ *opStanding) bool { return op.Letter.Letter.Token != "" }, AdminApprove},
 	{dedup.NoteLetter, "note a letter", nil, AdminReplay},
 
 	{dedup.MoveLetter, "discard a letter", movesTo(dedup.LetterDiscarded), AdminApprove},

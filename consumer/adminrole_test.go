@@ -110,6 +110,12 @@ func deeds() []deed {
 		operation("note a letter", replay, func(a *adminRig) dedup.Op {
 			return dedup.Op{Kind: dedup.NoteLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1", Reason: "terminal"}}}
 		}),
+		// Only its consumer has seen it die: the letter would count as one that has
+		// been written anew.
+		operation("say that the copy of a letter has died", approve, func(a *adminRig) dedup.Op {
+			a.noted("l1", "A-1", 1)
+			return dedup.Op{Kind: dedup.NoteLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1", Token: "t"}}}
+		}),
 		moving("take a letter", replay, open, open, "j", ""),
 		operation("take a letter that has expired", approve, func(a *adminRig) dedup.Op {
 			a.noted("l1", "A-1", 1)
