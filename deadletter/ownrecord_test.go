@@ -163,3 +163,30 @@ func TestALetterFromTheRetryTopicThatRetentionHasRemovedIsGone(t *testing.T) {
 		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Miss: 1, deadletter.Reopen: 1})
 	})
 }
+
+// Whoever can write letters could name the record of another letter, or that of
+// a pause, which could not be lifted while the letter is open.
+func TestAForgedLetterHasNoRecordOfTheFrameworksOwn(t *testing.T) {
+	for _, key := range []dedup.Key{dedup.LetterKey("billing", "another"), {Consumer: "billing", Scope: "onceward.pause", ID: "*"}} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t)
+			d.handleBy(terminal)
+			d.produce(`{"order_id":"a"}`)
+			d.digest()
+			d.broker.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
+				ID: "forged", Consumer: "billing", Reason: deadletter.ReasonTerminal, Run: 1, Key: key, Value: []byte("{}"),
+				Source: deadletter.Source{Topic: "orders", Offset: 1},
+			}, d.q.Topic))
+			d.mend(nil)
+			f := d.plan(deadletter.Selection{AcceptExpired: "they may run"})
+			want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Reopen: 1, deadletter.Refuse: 1})
+			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1, deadletter.DidRefuse: 1})
+			if changed, err := dedup.SetPause(t.Context(), d.store, dedup.Pause{Consumer: "billing"}); err != nil || !changed {
+				t.Errorf("paused %v, %v", changed, err)
+			}
+			if changed, err := dedup.LiftPause(t.Context(), d.store, dedup.Pause{Consumer: "billing"}); err != nil || !changed {
+				t.Errorf("lifted %v, %v", changed, err)
+			}
+		})
+	}
+}

@@ -31,7 +31,7 @@ const LetterScope = reserved + "letter"
 const reserved = "onceward."
 
 // ReservedScope says that a scope is onceward's own: those that begin with
-// "onceward.". A route cannot have it.
+// "onceward.". Neither a route nor a guard nor a letter can have it.
 func ReservedScope(scope string) bool { return strings.HasPrefix(scope, reserved) }
 
 // LetterKey is the key of a dead letter whose message has no usable one. The
@@ -52,16 +52,20 @@ var (
 	ErrInvalidID = errors.New("id is not valid UTF-8")
 )
 
-// Validate checks what a consumer or a guard accepts as a key.
+// Validate checks what a consumer, a guard or a letter may have as a key: no
+// reserved scope, see [ReservedScope].
 //
 // Errors: those of [ValidateScope] and [ValidateID], or one that names the
-// faulty consumer.
+// faulty consumer or the reserved scope.
 func (k Key) Validate() error {
 	if err := validName("consumer", k.Consumer); err != nil {
 		return err
 	}
 	if err := ValidateScope(k.Scope); err != nil {
 		return err
+	}
+	if ReservedScope(k.Scope) {
+		return fmt.Errorf("scope %q begins with %q, which is reserved", k.Scope, reserved)
 	}
 	return ValidateID(k.ID)
 }
