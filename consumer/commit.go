@@ -170,7 +170,8 @@ func (p *pipeline) collectClaims() {
 			op.Position = p.position(t)
 		}
 		if t.replay != nil {
-			op.Stored = t.since()
+			// Also in the source: what is done meanwhile may be forgotten before it is read.
+			op.Copy, op.Stored = true, t.replay.since()
 			if t.replay.live() {
 				op.ReplayToken = t.replay.ticket.Token
 			}

@@ -112,14 +112,14 @@ func (t *task) stored() time.Time {
 	return t.d.Time
 }
 
-// since is from when on what is done under the key of t is remembered for a
-// window. A copy is as old as its letter, as the plan has it, however old the
-// message was when it died, unless it was that which it died of.
-func (t *task) since() time.Time {
-	if !t.lane.Retry || t.replay.note.Reason == string(deadletter.ReasonTooOld) {
-		return t.stored()
+// since is from when on what is done under the key of a copy of a letter is
+// remembered for a window. The copy is as old as its letter, as the plan has it,
+// however old the message was when it died, unless it was that which it died of.
+func (r *replay) since() time.Time {
+	if r.note.Reason == string(deadletter.ReasonTooOld) {
+		return r.note.Time
 	}
-	return t.replay.note.Noted
+	return r.note.Noted
 }
 
 // again says that the letter of t is the one of which t is a copy: the same
@@ -147,10 +147,7 @@ func (t *task) answers() bool {
 // for to go on with the first.
 func (p *pipeline) addAnswers(t, owner *task) {
 	tell := func(key dedup.Key, l dedup.Letter) {
-		l.Answer, l.Why = t.answer, t.note.reason
-		if t.answer == dedup.Absent {
-			l.Why = "skipped"
-		}
+		l.Answer = t.answer
 		p.add(owner, dedup.Op{
 			Kind: dedup.MoveLetter, Key: key,
 			Letter: &dedup.LetterOp{Letter: l, From: dedup.LetterSent, To: dedup.LetterResolved},

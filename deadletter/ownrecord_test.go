@@ -190,3 +190,29 @@ func TestAForgedLetterHasNoRecordOfTheFrameworksOwn(t *testing.T) {
 		})
 	}
 }
+
+// As TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay, where it is
+// new in its topic, as any message.
+func TestACopyInTheSourceThatIsReadTooLateDoesNotRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.produce(`v2 {"order_id":"a"}`)
+		d.digest()
+		d.produce(`{"order_id":"a"}`)
+		d.digest()
+		d.mend(nil)
+		d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{})
+		time.Sleep(16 * 24 * time.Hour)
+		if err := dedup.SweepDue(t.Context(), d.store); err != nil || d.record("a").State != dedup.Absent {
+			t.Fatalf("record %+v, %v", d.record("a"), err)
+		}
+		d.digest()
+		d.once("a")
+		f := d.plan(deadletter.Selection{To: deadletter.ToSource, AcceptExpired: "the books do not have it"})
+		want(t, "accepted", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		d.digest()
+		if d.runs["a"] != 2 {
+			t.Errorf("ran %d times", d.runs["a"])
+		}
+	})
+}

@@ -98,9 +98,9 @@ type Op struct {
 	Lease       time.Duration // also Renew; 1 s to 24 h
 	Position    Position      // also Advance
 	Stored      time.Time     // when the broker stored the message; zero: now
-	// Copy says that the message comes from where it can only be after its key was
-	// claimed, such as a retry topic. Without a record it is too old when it is
-	// older than the window, wherever it lies: its record has been swept.
+	// Copy says that the message was sent once more, to a retry topic or as the
+	// copy of a letter. Without a record it is too old when it is older than the
+	// window, wherever it lies: its record has been swept.
 	Copy        bool
 	ReplayToken string // overrides too old where a letter of this key admits it
 
