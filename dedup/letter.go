@@ -167,8 +167,10 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 		}
 		l.Job = o.Job
 	}
-	l.State, l.Moved = to, now
-	l.Answer, l.Who, l.Why = o.Answer, o.Who, o.Why
+	l.State, l.Moved, l.Answer = to, now, o.Answer
+	if !answer || o.Who != "" {
+		l.Who, l.Why = o.Who, o.Why // else the answer leaves who sent the copy, and why
+	}
 	return l, Done
 }
 

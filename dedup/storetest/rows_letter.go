@@ -161,12 +161,13 @@ var letterRows = []check{
 				s.note(id, c)
 				s.move(id, c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, by)
 				s.move(id, c.key, dedup.LetterOpen, dedup.LetterOpen, dedup.Done, held1)
+				nobody := func(l *dedup.Letter) { l.Who, l.Why = "", "" }
 				if state == dedup.LetterSent {
 					s.move(id, c.key, dedup.LetterOpen, dedup.LetterSent, dedup.Done, func(l *dedup.Letter) { l.Job = "job-1" })
 				}
 				s.move(id, c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Refused, func(l *dedup.Letter) { l.Job, l.Token = "job-2", "guessed" })
-				s.move(id, c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Done, by, func(l *dedup.Letter) { l.Answer = dedup.Succeeded })
-				if l := s.letter(id); l.State != dedup.LetterResolved || l.Answer != dedup.Succeeded {
+				s.move(id, c.key, dedup.LetterSent, dedup.LetterResolved, dedup.Done, by, nobody, func(l *dedup.Letter) { l.Answer = dedup.Succeeded })
+				if l := s.letter(id); l.State != dedup.LetterResolved || l.Answer != dedup.Succeeded || l.Who != "ann" || l.Why != "fixed" {
 					s.Errorf("%s before: letter %+v", state, l)
 				}
 				s.want("send noted late", s.do(dedup.Op{Kind: dedup.SendNoted, Key: c.key, Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: id, Job: "job-1"}}}), dedup.Refused)

@@ -28,10 +28,10 @@ func TestALetterThatFailsAgainIsToldAndHeldInTheEnd(t *testing.T) {
 		r.letters(uint64(round) + 2) // the new one is noted after its record
 		call(t, "dlq", "replay", "status", file, "--wait", "20s", via).want(t, cli.Partly).shows(t, outcome)
 	}
-	// Nobody has moved the first one: its copy was answered.
+	// The answer to a copy leaves who sent it.
 	first := ids(t, "--state", "resolved", via)[0]
-	call(t, "dlq", "show", first, via).want(t, cli.Done).lists(t, ", answered: failed, terminal at 20")
-	call(t, "record", "get", "ord-1", via).want(t, cli.Done).lists(t, "resolved terminal 1 - answered: failed, terminal "+first)
+	call(t, "dlq", "show", first, via).want(t, cli.Done).lists(t, ", answered: failed at 20", ", sent by ")
+	call(t, "record", "get", "ord-1", via).want(t, cli.Done).lists(t, "resolved: failed terminal 1 ", first)
 	call(t, "dlq", "list", "--state", "held", via).want(t, cli.Done).shows(t, "ord-1")
 	call(t, "dlq", "groups", via).want(t, cli.Done).shows(t, "HELD")
 	id := ids(t, via)[0]

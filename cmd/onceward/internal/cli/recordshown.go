@@ -36,11 +36,11 @@ func (a *app) showRecord(r *dedup.Record, letters []dedup.Letter) error {
 	fmt.Fprintln(a.out, "\nletters")
 	t := a.table("NOTED", "STATE", "REASON", "RUN", "WHO", "WHY", "ID")
 	for _, l := range letters {
-		why := l.Why
-		if l.Who == "" && l.Answer != dedup.Absent {
-			why = answerText(&l)
+		state := l.State.String()
+		if l.Answer != dedup.Absent {
+			state += ": " + l.Answer.String()
 		}
-		if err := t.row(when(l.Noted), l.State.String(), l.Reason, number(int(l.Run)), l.Who, short(why, 60), l.ID); err != nil {
+		if err := t.row(when(l.Noted), state, l.Reason, number(int(l.Run)), l.Who, short(l.Why, 60), l.ID); err != nil {
 			return err
 		}
 	}

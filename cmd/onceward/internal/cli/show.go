@@ -161,25 +161,13 @@ func stateText(e *deadletter.Entry) string {
 		text += ", job " + n.Job
 	}
 	switch {
-	case n.Who != "":
-		if n.Answer != dedup.Absent {
-			text += ", answered: " + n.Answer.String()
-		}
-		text += fmt.Sprintf(", by %s at %s: %s", n.Who, when(n.Moved), n.Why)
 	case n.Answer != dedup.Absent:
-		text += fmt.Sprintf(", %s at %s", answerText(n), when(n.Moved))
-	case n.Why != "":
-		text += ": " + n.Why
+		text += fmt.Sprintf(", answered: %s at %s, sent by %s", n.Answer, when(n.Moved), n.Who)
+	case n.Who != "":
+		text += fmt.Sprintf(", by %s at %s", n.Who, when(n.Moved))
 	}
-	return text
-}
-
-// answerText is what became of a letter's copy: nobody has moved the letter
-// then, and its why is the reason of the copy's own end.
-func answerText(n *dedup.Letter) string {
-	text := "answered: " + n.Answer.String()
 	if n.Why != "" {
-		text += ", " + n.Why
+		text += ": " + n.Why
 	}
 	return text
 }
