@@ -44,7 +44,11 @@ func (a *application) did(it *item, what Did, why string) {
 		a.waiting = append(a.waiting, it)
 	}
 	if a.c.Each != nil {
-		a.c.Each(Result{ID: it.ID, Key: it.key(a.q.Consumer), Did: what, Why: why})
+		r := Result{ID: it.ID, Key: it.key(a.q.Consumer), Did: what, Why: why}
+		if what == DidRefuse {
+			r.Approvable, r.Expired = it.Decision.Approvable, it.Decision.Expired
+		}
+		a.c.Each(r)
 	}
 }
 
@@ -111,10 +115,10 @@ func (a *application) look(ctx context.Context, items []*item) ([]*work, error) 
 		if a.accepts(it) {
 			it.Decision.Action = Send
 		}
-		switch it.Decision.Action {
-		case Refuse:
+		switch {
+		case it.Decision.Action == Refuse && !(it.Decision.Expired && it.ID != ""):
 			a.did(it, DidRefuse, it.Decision.Why)
-		case Skip:
+		case it.Decision.Action == Skip:
 			a.did(it, DidSkip, it.Decision.Why)
 		default:
 			works = append(works, &work{it: it})
@@ -147,6 +151,8 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 		a.did(w.it, DidChange, why)
 	case doExpire:
 		a.did(w.it, DidSkip, why)
+	case doRefuse:
+		a.did(w.it, DidRefuse, why)
 	case doResolve:
 		return a.resolve(ctx, w, why)
 	case doMiss:
@@ -161,6 +167,7 @@ func (a *application) consider(ctx context.Context, w *work, take *[]*work) erro
 		case why != "":
 			a.did(w.it, DidRefuse, why)
 		case a.expired(w) != "" && !a.acceptsExpired():
+			w.it.Decision.Expired = true // by now
 			a.did(w.it, DidRefuse, a.expired(w))
 		case a.c.DryRun:
 			a.did(w.it, DidSend, "would be sent")

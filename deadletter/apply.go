@@ -60,6 +60,8 @@ type Result struct {
 	Key dedup.Key // zero without one
 	Did Did
 	Why string
+	// What helps against a refusal, as in [Decision].
+	Approvable, Expired bool
 }
 
 // Report counts what was done, by letter.

@@ -58,6 +58,8 @@ func TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay(t *testing.T) {
 		if d.runs["a"] != 2 {
 			t.Errorf("ran %d times", d.runs["a"])
 		}
+		// Who calls it again need not say once more what was accepted.
+		want(t, "called again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 1})
 	})
 }
 

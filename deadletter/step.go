@@ -13,6 +13,7 @@ const (
 	doNothing step = iota // it is sent
 	doLeave               // something has changed
 	doExpire              // the plan has expired
+	doRefuse              // a person must look first
 	doResolve
 	doMiss
 	doSend
@@ -23,6 +24,13 @@ func (a *application) next(w *work) (step, string) {
 	it, n := w.it, &w.e.Note
 	if it.ID == "" {
 		return a.nextRerun(w)
+	}
+	if it.Decision.Action == Refuse {
+		// Expired, and accepted by an earlier call if at all.
+		if n.Job == a.f.Job && (n.State == dedup.LetterSent || n.State == dedup.LetterResolved) || it.diedAgain(n, a.f.Job) {
+			return doNothing, ""
+		}
+		return doRefuse, it.Decision.Why
 	}
 	if it.Decision.Action.sends() {
 		switch {
