@@ -126,7 +126,8 @@
 // the store does not have decides nothing, and while the store does not answer
 // nothing is decided of what bears one. The copy of a letter
 //
-//   - is never too old;
+//   - is too old where there is no record of its key and a window has passed since
+//     the letter was written, unless somebody has said why it is sent all the same;
 //   - tells its letter what became of it: succeeded, failed, in doubt. The letter
 //     knows before the copy is acknowledged, so a crash in between only repeats
 //     the telling. It keeps its token where it has to wait long;

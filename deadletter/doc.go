@@ -28,7 +28,7 @@
 //	open        confirmed at the dead-letter topic
 //	sent        a copy is confirmed, and nobody has answered it yet
 //	resolved    its copy was answered, or nothing was left to be done
-//	discarded   by a person
+//	discarded   by a person, while no job holds it
 //	held        its third run has failed: a person must look before it is sent
 //	gone        its topic's retention has removed it
 //
