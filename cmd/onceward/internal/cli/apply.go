@@ -42,8 +42,7 @@ func (a *app) apply() *cobra.Command {
 			}
 			defer file.Close() // it was only read
 			if !how.DryRun {
-				sends := p.Counts[deadletter.Reopen] + p.Counts[deadletter.Send]
-				if err := a.confirm("Send %d of %d letters to consumer %q?", sends, p.Letters, p.Consumer); err != nil {
+				if err := a.confirmSending(file, p, acceptExpired); err != nil {
 					return err
 				}
 			}
@@ -66,6 +65,21 @@ func (a *app) apply() *cobra.Command {
 	s.StringVar(&how.AcceptExpired, "reason", "", "`why` expired letters are accepted; kept with each of them")
 	s.BoolVar(&how.DryRun, "dry-run", false, "change nothing and send nothing; say what would be")
 	return c
+}
+
+// confirmSending asks for what is sent at most: what was sent before, or has
+// changed, is found out later.
+func (a *app) confirmSending(file *os.File, p *deadletter.PlanFile, acceptExpired bool) error {
+	sends, besides := p.Counts[deadletter.Reopen]+p.Counts[deadletter.Send], ""
+	if acceptExpired {
+		expired, err := expiredIn(file)
+		if err != nil {
+			return err
+		}
+		sends += expired
+		besides = fmt.Sprintf(", among them %d expired, which may have been done before,", expired)
+	}
+	return a.confirm("Send at most %d of %d letters%s to consumer %q?", sends, p.Letters, besides, p.Consumer)
 }
 
 // readPlan opens a plan's file, which it reads from as long as it is applied.
@@ -105,8 +119,11 @@ type applied struct {
 }
 
 func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile, how deadletter.ApplyConfig) error {
-	why := reasons{}
+	why, refused := reasons{}, remedies{}
 	how.Each = func(r deadletter.Result) {
+		if r.Did == deadletter.DidRefuse {
+			refused.add(r.Approvable, r.Expired)
+		}
 		if r.Did != deadletter.DidSend && r.Did != deadletter.DidBefore {
 			why.add(whyNot{Did: r.Did, Why: r.Why, Example: r.ID})
 		}
@@ -126,12 +143,12 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 	if shown := a.showApplied(&out, p); shown != nil {
 		return shown
 	}
-	return a.applyEnd(ctx, s, &report, err)
+	return a.applyEnd(ctx, s, &report, &refused, err)
 }
 
 // applyEnd is how an application ends: what was not sent is told apart from
 // what did not work, and what is to be done next differs.
-func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, err error) error {
+func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, refused *remedies, err error) error {
 	var stopped *deadletter.StoppedError
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -157,7 +174,7 @@ func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, er
 	case r.Counts[deadletter.DidChange] > 0:
 		return &next{end, "make a new plan: what has changed is decided anew"}
 	case r.Counts[deadletter.DidRefuse] > 0:
-		return &next{end, "look at what is refused, with onceward dlq show ID; what you approve goes into a new plan, with --approve ID"}
+		return &next{end, refused.String()}
 	}
 	return end
 }

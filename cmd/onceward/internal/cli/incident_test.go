@@ -39,7 +39,7 @@ func TestAnIncidentIsWorkedOffThroughTheRunningConsumer(t *testing.T) {
 	call(t, "dlq", "replay", "plan", "--reason", "terminal", "-o", plan, via).want(t, cli.Usage).says(t, "is there already")
 	call(t, "dlq", "replay", "status", plan, via).want(t, cli.Partly).shows(t, "not sent")
 	call(t, "dlq", "replay", "apply", plan, via).want(t, cli.Usage).says(t, "--yes")
-	call(t, "dlq", "replay", "apply", plan, via, terminal("n\n")).want(t, cli.Partly).says(t, "Send 5 of 5 letters")
+	call(t, "dlq", "replay", "apply", plan, via, terminal("n\n")).want(t, cli.Partly).says(t, "Send at most 5 of 5 letters to")
 	call(t, "dlq", "replay", "apply", plan, "--dry-run", via).want(t, cli.Done).shows(t, "nothing was sent")
 
 	r.mended.Store(true)

@@ -129,7 +129,7 @@ func (a *app) writePlanOf(file string, asked named, write func(io.Writer) (deadl
 	}
 	if file != "-" {
 		out.Why, out.NotFound = lines.why.list(), asked.missing()
-		if err := a.showPlan(&out); err != nil {
+		if err := a.showPlan(&out, &lines.refused); err != nil {
 			return err
 		}
 	}
@@ -164,7 +164,7 @@ type planShown struct {
 	NotFound []string        `json:"not_found,omitzero"` // dl-ids that were asked for
 }
 
-func (a *app) showPlan(out *planShown) error {
+func (a *app) showPlan(out *planShown, refused *remedies) error {
 	if a.json {
 		return a.object(out)
 	}
@@ -188,6 +188,13 @@ func (a *app) showPlan(out *planShown) error {
 		for _, l := range p.Later[:min(len(p.Later), 10)] {
 			a.say("  %s %s, %s, %s", l.Scope, l.ID, l.State, when(l.At))
 		}
+	}
+	if text := refused.String(); text != "" {
+		a.say("%s", text)
+	}
+	if p.Counts[deadletter.Refuse]+p.Counts[deadletter.Skip] == p.Letters {
+		a.say("nothing is changed, and applied as it is this plan changes nothing")
+		return nil
 	}
 	a.say("nothing is changed yet; next: onceward dlq replay apply %s", shellWord(out.File))
 	return nil

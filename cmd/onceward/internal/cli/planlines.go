@@ -17,6 +17,8 @@ type planLines struct {
 	look  bool   // there is something to be found in the lines
 	named named
 	why   reasons
+	// refused letters, by what helps.
+	refused remedies
 }
 
 func (p *planLines) Write(b []byte) (int, error) {
@@ -56,6 +58,9 @@ func (p *planLines) line(text []byte) {
 		return
 	}
 	p.named.see(l.ID)
+	if l.Decision.Action == deadletter.Refuse {
+		p.refused.add(l.Decision.Approvable, l.Decision.Expired)
+	}
 	if d := l.Decision; d.Action == deadletter.Refuse || d.Action == deadletter.Skip {
 		p.why.add(whyNot{Action: d.Action, Why: d.Why, Example: l.ID})
 	}

@@ -130,3 +130,36 @@ func TestAFailedCanaryAsksForANewPlan(t *testing.T) {
 	call(t, "dlq", "replay", "apply", plan, "--yes", "--canary", "1", "--via", r.via).want(t, cli.Partly).
 		says(t, "stopped", "next: mend the cause, then make a new plan")
 }
+
+// A letter without a key that is older than the window has expired.
+func TestWhoAcceptsExpiredLettersIsAskedForThem(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.publish("created", "no json")
+	r.letters(2)
+	r.mended.Store(true)
+	via := []string{"--via", r.via}
+	plan := filepath.Join(t.TempDir(), "plan.jsonl")
+	call(t, "dlq", "replay", "plan", "-o", plan, "--window", "1ms", via).want(t, cli.Done).
+		lists(t, "reopen 1", "refuse 1").says(t, "apply with --accept-expired --reason")
+	call(t, "dlq", "replay", "apply", plan, via, terminal("n\n")).want(t, cli.Partly).says(t, "Send at most 1 of 2 letters to")
+	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Partly).lists(t, "sent 1", "refused 1").
+		says(t, "next: 1 may have been done, and forgotten", "apply with --accept-expired --reason")
+	accept := []string{"dlq", "replay", "apply", plan, "--accept-expired", "--reason", "not booked"}
+	call(t, accept, via, terminal("n\n")).want(t, cli.Partly).says(t, "Send at most 2 of 2 letters, among them 1 expired")
+	call(t, accept, "--yes", via).want(t, cli.Done).lists(t, "sent 1", "sent before 1")
+	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done).lists(t, "sent before 2")
+}
+
+func TestAPlanThatDoesNothingIsNotToBeApplied(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "doubtful"))
+	r.letters(1)
+	made := call(t, "dlq", "replay", "plan", "-o", filepath.Join(t.TempDir(), "plan.jsonl"), "--via", r.via).want(t, cli.Done).
+		says(t, "applied as it is this plan changes nothing", "--approve ID", "dlq open ID")
+	if strings.Contains(made.stderr, "replay apply") {
+		t.Errorf("it is to be applied: %s", made.stderr)
+	}
+}

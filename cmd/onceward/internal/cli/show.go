@@ -186,6 +186,9 @@ func decisionText(d *deadletter.Decision) string {
 	if d.Approvable {
 		text += " (may be approved: plan --approve)"
 	}
+	if d.Expired {
+		text += " (where you know that it was not: apply --accept-expired)"
+	}
 	return text
 }
 
