@@ -220,8 +220,11 @@ func (a *app) whose(ctx context.Context, s *session, f *connection, at *address.
 		s.source = f.source
 	}
 	if !n.letters {
-		if q.Consumer == "" {
+		switch {
+		case q.Consumer == "":
 			return usage("whose records? --consumer NAME")
+		case n.writes && at != nil && at.Consumer != "" && at.Consumer != q.Consumer:
+			return usage("--from has letters of consumer %q, not of %q", at.Consumer, q.Consumer)
 		}
 		return nil
 	}

@@ -23,6 +23,15 @@ func (c *Client) Resume(ctx context.Context, scope, why string) (changed bool, e
 	return c.pause(ctx, http.MethodDelete, scope, why)
 }
 
+// Pauses are what is paused by now.
+//
+// Errors: an [*Error]; what the store says.
+func (c *Client) Pauses(ctx context.Context) ([]adminapi.Pause, error) {
+	var answer adminapi.PausesResponse
+	err := c.call(ctx, request{method: http.MethodGet, path: "/pause", again: true}, &answer)
+	return answer.Pauses, err
+}
+
 func (c *Client) pause(ctx context.Context, method, scope, why string) (bool, error) {
 	body, err := adminapi.Encode(&adminapi.PauseRequest{Scope: adminapi.Text(scope), Why: adminapi.Text(why)})
 	if err != nil {
