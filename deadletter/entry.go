@@ -183,8 +183,10 @@ func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter, seen map[
 		}
 		seen[h] = struct{}{}
 		e.Forgotten = e.Note.State == dedup.LetterNone && e.old(now, q.window())
-		if f.wants(e.State()) {
+		if state := e.State(); f.wants(state) {
 			kept = append(kept, e)
+		} else if f.LeftOut != nil {
+			f.LeftOut(state)
 		}
 	}
 	return kept, nil

@@ -22,6 +22,8 @@ type Filter struct {
 	Limit int
 	// Progress, where set, is told every so often how many messages were read.
 	Progress func(read int)
+	// LeftOut, where set, is told of each letter that is meant but for its state.
+	LeftOut func(dedup.LetterState)
 }
 
 // matches says whether the letter is meant, as far as its note does not decide.

@@ -48,6 +48,7 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 	if limit > 0 {
 		f.Limit++ // whether there are more
 	}
+	defer a.count(&f)()
 	p := a.progress()
 	found := 0
 	f.Progress = func(read int) { p.tell("%d letters read, %d found", read, found) }

@@ -32,6 +32,7 @@ func (a *app) export() *cobra.Command {
 				if filter.IDs, err = s.whole(ctx, ids); err != nil {
 					return err
 				}
+				defer a.count(&filter)()
 				p := a.progress()
 				found, asked := 0, newNamed(filter.IDs)
 				filter.Progress = func(read int) { p.tell("%d letters read, %d written", read, found) }

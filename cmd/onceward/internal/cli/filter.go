@@ -35,7 +35,7 @@ var letterStates = []dedup.LetterState{
 func (f *filter) flags(c *cobra.Command, limit int) {
 	s := pflag.NewFlagSet("", pflag.ContinueOnError)
 	s.StringSliceVar(&f.reasons, "reason", nil, "only letters with this `REASON`; may be repeated:\n"+strings.Join(words(allReasons), ", "))
-	s.StringSliceVar(&f.states, "state", nil, "only letters in this `STATE`; may be repeated (default: open, sent and held):\n"+strings.Join(words(letterStates), ", ")+", all")
+	s.StringSliceVar(&f.states, "state", nil, "only letters in this `STATE`; may be repeated (default: open, sent and held, and none where an ID is given):\n"+strings.Join(words(letterStates), ", ")+", all")
 	s.StringVar(&f.key, "key", "", "only letters of this business `ID`")
 	s.StringVar(&f.errors, "error", "", "only letters whose error text matches this regular `EXPRESSION`")
 	s.StringVar(&f.since, "since", "", "only letters of this `TIME` or later: as in RFC 3339, a date, or an age such as 90m or 7d")
@@ -84,6 +84,29 @@ func (f *filter) read(ids []string) (deadletter.Filter, error) {
 		return out, usage("--until %w", err)
 	}
 	return out, nil
+}
+
+// count sets what f means without --state, and has it count what it leaves out
+// since it is forgotten. Who names a letter means it also then. The function that
+// is returned tells of the others.
+func (a *app) count(f *deadletter.Filter) (tell func()) {
+	n := 0
+	switch {
+	case len(f.States) > 0:
+	case len(f.IDs) > 0:
+		f.States = []dedup.LetterState{dedup.LetterOpen, dedup.LetterSent, dedup.LetterHeld, dedup.LetterNone}
+	default:
+		f.LeftOut = func(s dedup.LetterState) {
+			if s == dedup.LetterNone {
+				n++
+			}
+		}
+	}
+	return func() {
+		if n > 0 {
+			a.say("left out: %s of which nobody can tell what became, since the window is over (--state none)", counted(n, "letter"))
+		}
+	}
 }
 
 // words are the names of values, as flags and JSON have them.

@@ -29,6 +29,7 @@ func (a *app) groups() *cobra.Command {
 				return err
 			}
 			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
+				defer a.count(&filter)()
 				p := a.progress()
 				filter.Progress = func(read int) { p.tell("%d letters read", read) }
 				groups, err := s.queue.Groups(ctx, filter)

@@ -74,6 +74,7 @@ func (a *app) plan() *cobra.Command {
 				if !want.given(c) { // who names letters means these
 					filter.IDs = slices.Concat(filter.IDs, p.approve)
 				}
+				defer a.count(&filter)()
 				told := a.progress()
 				filter.Progress = func(read int) { told.tell("%d letters read", read) }
 				sel := deadletter.Selection{

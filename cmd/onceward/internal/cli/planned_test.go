@@ -9,6 +9,7 @@ import (
 
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
 	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/dedup/boltstore"
 )
 
 // lists fails where the output lacks one of the lines, however wide its columns are.
@@ -162,4 +163,37 @@ func TestAPlanThatDoesNothingIsNotToBeApplied(t *testing.T) {
 	if strings.Contains(made.stderr, "replay apply") {
 		t.Errorf("it is to be applied: %s", made.stderr)
 	}
+}
+
+// A file that knows nothing of letters has forgotten those that are older than
+// the window.
+func TestLettersThatAreForgottenAreToldOfAndFoundByTheirID(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.publish("created", order("ord-2", "refuse"))
+	r.letters(2)
+	id := ids(t, "--key", "ord-1", "--via", r.via)[0]
+	r.stop()
+	empty := filepath.Join(t.TempDir(), "empty.db")
+	fresh, err := boltstore.Open(empty, boltstore.Options{})
+	if err == nil {
+		err = fresh.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan := filepath.Join(t.TempDir(), "plan")
+	file := []string{"--from", r.from(), "--window", "1ms", "--store", "bolt:" + empty}
+	for _, command := range []string{"groups", "list", "export", "replay plan --accept-expired --why x -o " + plan} {
+		call(t, "dlq", strings.Fields(command), file).want(t, cli.Nothing).says(t, "left out: 2 letters", "--state none")
+		other := call(t, "dlq", strings.Fields(command), "--key", "ord-3", file).want(t, cli.Nothing)
+		if strings.Contains(other.stderr, "left out") {
+			t.Errorf("%s: what does not match is told of: %s", command, other.stderr)
+		}
+	}
+	call(t, "dlq", "list", id, file).want(t, cli.Done).lists(t, "none terminal")
+	call(t, "dlq", "export", id[:12], file).want(t, cli.Done).shows(t, id)
+	call(t, "dlq", "replay", "plan", "-o", plan, id, file).want(t, cli.Done).lists(t, "refuse 1: older than the window")
+	call(t, "dlq", "replay", "plan", "-o", plan+"2", "--accept-expired", "--why", "not booked", "--state", "none", file).want(t, cli.Done).lists(t, "send 2")
 }
