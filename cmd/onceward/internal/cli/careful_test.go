@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -156,5 +157,20 @@ func TestACopyIsNotDroppedForItsSendersMessageID(t *testing.T) {
 	call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--via", r.via).want(t, cli.Done).shows(t, "succeeded  1")
 	if s, err := r.js.Stream(t.Context(), "ORDERS"); err != nil || s.CachedInfo().State.Msgs != 2 {
 		t.Errorf("the copy is not in the source: %v", err)
+	}
+}
+
+func TestASignalEndsAQuestion(t *testing.T) {
+	silent, person := io.Pipe() // who sits there and does not answer
+	defer person.Close()
+	ctx, signal := context.WithCancel(t.Context())
+	signal()
+	var stdout, stderr bytes.Buffer
+	code := cli.Run(ctx, &cli.Process{
+		Args:  []string{"dlq", "discard", nobody, "--reason", "x", "--via", "http://127.0.0.1:1"},
+		Stdin: silent, Stdout: &stdout, Stderr: &stderr, Getenv: func(string) string { return "" }, Terminal: true,
+	})
+	if code != cli.Partly || !strings.Contains(stderr.String(), "ended by a signal") {
+		t.Errorf("exit code %d\nstderr: %s", code, &stderr)
 	}
 }

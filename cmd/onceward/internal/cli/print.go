@@ -169,11 +169,22 @@ func (a *app) confirm(format string, args ...any) error {
 		return usage("nobody can be asked here: give --yes")
 	}
 	fmt.Fprintf(a.talk, format+" [y/N] ", args...)
-	line, err := bufio.NewReader(a.Stdin).ReadString('\n')
-	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
-		return nil
-	} else if err != nil {
+	answered := make(chan string, 1)
+	go func() { // as long as nobody answers; the process does not wait for it
+		line, _ := bufio.NewReader(a.Stdin).ReadString('\n')
+		answered <- line
+	}()
+	select {
+	case <-a.ended:
 		a.say("")
+		return partly("not done: ended by a signal before there was an answer")
+	case line := <-answered:
+		if answer := strings.ToLower(strings.TrimSpace(line)); answer == "y" || answer == "yes" {
+			return nil
+		}
+		if !strings.HasSuffix(line, "\n") {
+			a.say("")
+		}
 	}
 	return partly("not done: the answer was no")
 }

@@ -29,13 +29,14 @@ type app struct {
 	json      bool
 	quiet     bool
 	yes       bool
-	began     bool // flags and arguments were right
+	began     bool            // flags and arguments were right
+	ended     <-chan struct{} // closed by a signal
 }
 
 // Run runs the command and returns its exit code. It blocks until all is done,
 // or ctx ends and what was begun has been ended.
 func Run(ctx context.Context, p *Process) int {
-	a := &app{Process: p, out: plain.Writer{W: p.Stdout}, talk: plain.Writer{W: p.Stderr}}
+	a := &app{Process: p, out: plain.Writer{W: p.Stdout}, talk: plain.Writer{W: p.Stderr}, ended: ctx.Done()}
 	root := a.root()
 	root.SetArgs(p.Args)
 	root.SetIn(p.Stdin)
