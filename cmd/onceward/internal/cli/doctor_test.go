@@ -31,5 +31,5 @@ func TestTheDoctorFindsWhatLosesMessages(t *testing.T) {
 	if err := r.js.DeleteStream(t.Context(), "ORDERS_RETRY"); err != nil {
 		t.Fatal(err)
 	}
-	call(t, "doctor", r.offline()).want(t, cli.Partly).shows(t, "does not exist", "nats stream add ORDERS_RETRY --subjects=ORDERS_RETRY.billing")
+	call(t, "doctor", r.offline()).want(t, cli.Partly).shows(t, "does not exist", "nats stream add ORDERS_RETRY --subjects='ORDERS_RETRY.>'")
 }

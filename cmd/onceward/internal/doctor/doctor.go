@@ -138,7 +138,11 @@ func (x *examination) hidden(name string, i *brokers.TopicInfo) bool {
 func (x *examination) deadLetters(s *Setup, t *Topics) {
 	name, i := t.Names[1], &t.DeadLetter
 	if i.Missing {
-		x.add(Error, name+" does not exist", "the first message that fails for good stops its partition", t.create(1))
+		so := "the first message that fails for good stops its partition"
+		if t.JetStream {
+			so = "a message that fails for good is never done with, and the consumer does not start again"
+		}
+		x.add(Error, name+" does not exist", so, t.create(1))
 		return
 	}
 	if x.hidden(name, i) {

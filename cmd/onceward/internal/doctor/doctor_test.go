@@ -109,13 +109,28 @@ func TestOnJetStreamTheCommandsAreThoseOfNats(t *testing.T) {
 	for _, f := range found {
 		text.WriteString(f.Mend + "\n")
 	}
-	for _, want := range []string{"nats stream edit ORDERS_DLQ --discard=new", "nats stream add ORDERS_RETRY --subjects=ORDERS_RETRY.billing"} {
+	for _, want := range []string{"nats stream edit ORDERS_DLQ --discard=new", "nats stream add ORDERS_RETRY --subjects='ORDERS_RETRY.>' --storage=file --retention=work --discard=new --replicas=3"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("mends lack %q:\n%s", want, text.String())
 		}
 	}
 	if len(unchecked) != 3 {
 		t.Errorf("not checked: %v", unchecked)
+	}
+}
+
+// A single server refuses three replicas, and no partition stops.
+func TestOnASingleServerOfNatsTheCommandsWork(t *testing.T) {
+	s := sound()
+	s.Topics[0].JetStream = true
+	s.Topics[0].Names = [3]string{"ORDERS", "ORDERS_DLQ.billing", "ORDERS_RETRY.billing"}
+	s.Topics[0].Source.Replicas, s.Topics[0].Source.InSync = 1, 1
+	s.Topics[0].Retry.Replicas, s.Topics[0].Retry.InSync = 1, 1
+	s.Topics[0].DeadLetter = brokers.TopicInfo{Missing: true}
+	found, _ := Look(s)
+	if len(found) < 2 || found[0].Mend != "nats stream add ORDERS_DLQ --subjects='ORDERS_DLQ.>' --storage=file --retention=limits --discard=new --replicas=1 --defaults" ||
+		strings.Contains(found[0].Consequence, "partition") || !strings.Contains(found[1].Mend, "--replicas=3, which takes a cluster") {
+		t.Errorf("found %+v", found)
 	}
 }
 

@@ -15,11 +15,16 @@ func (t *Topics) stream(n int) string {
 // create is the command that makes a topic or stream.
 func (t *Topics) create(n int) string {
 	if t.JetStream {
-		subject := t.Names[n]
-		if n == 0 {
-			subject += ".>"
+		// As the consumer's own error at its start says.
+		retention, discard := "limits", "new"
+		switch n {
+		case 0:
+			discard = "old"
+		case 2:
+			retention = "work"
 		}
-		return fmt.Sprintf("nats stream add %s --subjects=%s --storage=file --retention=limits --discard=new --replicas=3 --defaults", t.stream(n), subject)
+		return fmt.Sprintf("nats stream add %s --subjects='%s.>' --storage=file --retention=%s --discard=%s --replicas=%d --defaults",
+			t.stream(n), t.stream(n), retention, discard, max(t.Source.Replicas, 1))
 	}
 	partitions := max(t.Source.Partitions, 1)
 	return fmt.Sprintf("kafka-topics.sh --create --topic %s --partitions %d --replication-factor 3 --config min.insync.replicas=2 --config retention.ms=-1", t.Names[n], partitions)
@@ -41,7 +46,7 @@ func (t *Topics) larger(n int, size int64) string {
 // replicate is what gives a topic more replicas.
 func (t *Topics) replicate(n int) string {
 	if t.JetStream {
-		return "nats stream edit " + t.stream(n) + " --replicas=3"
+		return "nats stream edit " + t.stream(n) + " --replicas=3, which takes a cluster of three servers"
 	}
 	return "kafka-reassign-partitions.sh, with three replicas for each partition of " + t.Names[n]
 }
