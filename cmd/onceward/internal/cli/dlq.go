@@ -81,7 +81,7 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 	}
 	if found == 0 {
 		_ = a.sayMissing(asked) // nothing at all is more than in part
-		return nothing("no letter in %s matches", s.queue.Topic)
+		return a.noLetter(ctx, s, &f, nothing("no letter in %s matches", s.queue.Topic))
 	}
 	if !a.json {
 		if err := t.flush(); err != nil {

@@ -51,7 +51,7 @@ func (a *app) export() *cobra.Command {
 				}
 				missing := a.sayMissing(asked)
 				if found == 0 {
-					return nothing("no letter in %s matches", s.queue.Topic)
+					return a.noLetter(ctx, s, &filter, nothing("no letter in %s matches", s.queue.Topic))
 				}
 				return missing
 			})

@@ -36,7 +36,10 @@ func (a *app) groups() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				return a.showGroups(s, groups)
+				if len(groups) == 0 {
+					return a.noLetter(ctx, s, &filter, nothing("no letter in %s matches", s.queue.Topic))
+				}
+				return a.showGroups(groups)
 			})
 		},
 	}
@@ -62,10 +65,7 @@ type groupShown struct {
 	Error      string        `json:"error,omitzero"` // of the example
 }
 
-func (a *app) showGroups(s *session, groups []deadletter.Group) error {
-	if len(groups) == 0 {
-		return nothing("no letter in %s matches", s.queue.Topic)
-	}
+func (a *app) showGroups(groups []deadletter.Group) error {
 	if !a.json {
 		return a.groupTable(groups)
 	}

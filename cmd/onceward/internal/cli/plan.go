@@ -84,7 +84,11 @@ func (a *app) plan() *cobra.Command {
 				if p.acceptExpired {
 					sel.AcceptExpired = p.why
 				}
-				return a.writePlanOf(p.file, asked, func(w io.Writer) (deadletter.Plan, error) { return s.queue.Plan(ctx, sel, w) })
+				err := a.writePlanOf(p.file, asked, func(w io.Writer) (deadletter.Plan, error) { return s.queue.Plan(ctx, sel, w) })
+				if code(err) == Nothing {
+					return a.noLetter(ctx, s, &filter, err)
+				}
+				return err
 			})
 		},
 	}

@@ -197,3 +197,27 @@ func TestLettersThatAreForgottenAreToldOfAndFoundByTheirID(t *testing.T) {
 	call(t, "dlq", "replay", "plan", "-o", plan, id, file).want(t, cli.Done).lists(t, "refuse 1: older than the window")
 	call(t, "dlq", "replay", "plan", "-o", plan+"2", "--accept-expired", "--why", "not booked", "--state", "none", file).want(t, cli.Done).lists(t, "send 2")
 }
+
+func TestLettersThatHaveLeftTheTopicAreToldOf(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.letters(1)
+	via := []string{"--via", r.via}
+	id := ids(t, via)[0]
+	s, err := r.js.Stream(t.Context(), "ORDERS_DLQ")
+	if err == nil {
+		err = s.Purge(t.Context())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, command := range []string{"groups", "list", "export", "list --state open", "replay plan -o " + filepath.Join(t.TempDir(), "plan")} {
+		call(t, "dlq", strings.Fields(command), via).want(t, cli.Nothing).says(t, "the store has 1 letter noted", "an hour after")
+	}
+	call(t, "dlq", "show", id, via).want(t, cli.Nothing).says(t, "the store has it as open")
+	held := call(t, "dlq", "list", "--state", "held", via).want(t, cli.Nothing)
+	if strings.Contains(held.stderr, "noted") {
+		t.Errorf("none is held: %s", held.stderr)
+	}
+}

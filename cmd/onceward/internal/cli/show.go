@@ -73,7 +73,7 @@ type letterSeen struct {
 func (s *session) look(ctx context.Context, id string) (*letterSeen, error) {
 	e, err := s.queue.Find(ctx, id)
 	if err != nil {
-		return nil, err
+		return nil, s.notFound(ctx, id, err)
 	}
 	l := &letterSeen{Letter: s.shown(&e), Stack: adminapi.Text(e.Letter.Stack), Message: messageOf(&e.Letter), entry: e}
 	if s.blind {

@@ -277,7 +277,7 @@ func (x *examination) status(s *Setup) {
 		x.add(Warning, hungText(s.Hung), "their workers do nothing else", "find out what they wait for; a restart frees them")
 	}
 	if s.Held > 0 {
-		x.add(Note, heldText(s.Held), "no plan sends them unless they are approved", "onceward dlq list --state held")
+		x.add(Note, heldText(s.Held), "no plan sends them unless they are approved", "onceward dlq list --state held; one that it does not list has left its topic, which a plan of all letters says of it from an hour after it was held")
 	}
 }
 

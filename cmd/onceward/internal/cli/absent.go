@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
+)
+
+// noLetter is the error that none was found. Where the store has notes of some,
+// it is told why that may be.
+func (a *app) noLetter(ctx context.Context, s *session, f *deadletter.Filter, none error) error {
+	if s.blind || len(f.IDs)+len(f.Reasons) > 0 || f.Key != "" || f.Error != nil || !f.Since.IsZero() || !f.Until.IsZero() {
+		return none
+	}
+	n := 0
+	for l, err := range s.queue.Store.ScanLetters(ctx, s.queue.Consumer) {
+		if err != nil {
+			return err
+		}
+		if len(f.States) == 0 && l.State.Unfinished() || slices.Contains(f.States, l.State) {
+			n++
+		}
+	}
+	if n > 0 {
+		a.say("the store has %s noted, whose messages lie in another topic of the consumer or have left this one; "+
+			"of those that have left, a plan of all letters says so from an hour after they were last moved", counted(n, "letter"))
+	}
+	return none
+}
+
+// notFound adds to an error that a letter was not found what the store knows of it.
+func (s *session) notFound(ctx context.Context, id string, err error) error {
+	if s.blind || !errors.Is(err, deadletter.ErrNotFound) {
+		return err
+	}
+	notes, failed := s.queue.Store.Letters(ctx, []string{id})
+	if failed != nil || len(notes) != 1 || notes[0].State == dedup.LetterNone || notes[0].Key.Consumer != s.queue.Consumer {
+		return err
+	}
+	return fmt.Errorf("%w; the store has it as %s: its message lies in another topic, or has left this one", err, notes[0].State)
+}
