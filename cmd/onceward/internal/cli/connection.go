@@ -17,7 +17,7 @@ type connection struct {
 	from, store, via, tokenFile string
 	consumer, source            string
 	window                      time.Duration
-	create                      bool
+	create, mayCreate           bool // mayCreate: the command has the flag
 	who                         string
 	envelope, idFrom, scope     string
 	// both says that the environment names two ways to the records, and no flag
@@ -55,9 +55,14 @@ func (f *connection) flags(c *cobra.Command, letters bool) {
 	s.StringVar(&f.envelope, "envelope", "", "`form` of the letters: auto, onceward, spring, watermill, connect, streams or bare\n(default: onceward where the name of the topic is, else auto)")
 	s.StringVar(&f.idFrom, "id-from", "", "`rule` that finds the business id in letters of others: field:PATH, header:NAME or broker-key")
 	s.StringVar(&f.scope, "scope", "", "`scope` of the key that --id-from makes")
-	s.BoolVar(&f.create, "create", false, "make the file of --store where there is none, for letters of others")
+	f.flagCreate(s, ", for letters of others")
 	addGroup(c, groupForeign, s)
 	complete(c, "envelope", words(deadletter.Envelopes())...)
+}
+
+func (f *connection) flagCreate(s *pflag.FlagSet, what string) {
+	f.mayCreate = true
+	s.BoolVar(&f.create, "create", false, "make the file of --store where there is none"+what)
 }
 
 // environment fills in what flags leave open. Two ways to the same are not

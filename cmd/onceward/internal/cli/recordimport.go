@@ -49,6 +49,7 @@ is left as it is, so that it can be called again.`,
 	f.flags(c, false)
 	a.flagYes(c)
 	s := c.Flags()
+	f.flagCreate(s, ", before the consumer's first start")
 	s.StringVar(&in.scope, "scope", "", "`SCOPE` of what does not say its own")
 	s.StringVar(&in.why, "reason", "", "`why`; kept with each record")
 	s.DurationVar(&in.window, "window", 0, "`time` that they are remembered, from when they were done (default: what the consumer says, or 336h)")

@@ -33,7 +33,11 @@ func (a *app) openStore(s *session, f *connection, n needs) error {
 		return usage("--store must be bolt:FILE")
 	}
 	if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) && !f.create {
-		return fmt.Errorf("--store: there is no file %s; a new one is made with --create, for letters of other software", file)
+		made := "a consumer makes it when it starts, or record import with --create"
+		if f.mayCreate {
+			made = "a new one is made with --create"
+		}
+		return fmt.Errorf("--store: there is no file %s; %s", file, made)
 	}
 	log := slog.New(slog.DiscardHandler) // what it has to say comes as an error
 	store, err := boltstore.Open(file, boltstore.Options{LockWait: lockWait, ReadOnly: !n.writes && !f.create, Logger: log})
