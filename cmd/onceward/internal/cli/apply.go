@@ -10,6 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/onceward/onceward/cmd/onceward/internal/via"
+	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/deadletter"
 )
 
@@ -132,6 +134,9 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 	how.Progress = func(r deadletter.Report) {
 		told.tell("%d of %d letters: %d sent, %d answered, %d failed again", r.Letters, p.Letters, r.Counts[deadletter.DidSend], r.Answered, r.FailedAgain)
 	}
+	if how.DryRun && s.info != nil && string(s.info.You.Role) == consumer.AdminView.String() {
+		a.say("careful: your role is %s, which sends nothing: that takes the role %s", consumer.AdminView, consumer.AdminReplay)
+	}
 	report, err := s.queue.Apply(ctx, p, how)
 	out := applied{
 		Job: p.Job, DryRun: how.DryRun, Letters: report.Letters, Counts: report.Counts, Answered: report.Answered, FailedAgain: report.FailedAgain,
@@ -150,7 +155,12 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 // what did not work, and what is to be done next differs.
 func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, refused *remedies, err error) error {
 	var stopped *deadletter.StoppedError
+	var refusedBy *via.Error
 	switch {
+	case errors.As(err, &refusedBy) && refusedBy.Need != "":
+		return &next{err, "apply the plan with a token that has the role " + refusedBy.Need}
+	case errors.Is(err, via.ErrForbidden), errors.Is(err, via.ErrToken):
+		return err
 	case err != nil && ctx.Err() != nil:
 		return partly("ended by a signal; apply the plan again to go on: %w", err)
 	case errors.As(err, &stopped):

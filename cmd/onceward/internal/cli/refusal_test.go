@@ -159,7 +159,12 @@ func TestATokenWithoutTheRoleSendsNothing(t *testing.T) {
 	eve := []string{"--via", r.via}
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
 	call(t, "ONCEWARD_TOKEN=token-that-may-only-look", "dlq", "replay", "plan", "-o", plan, eve).want(t, cli.Done)
-	call(t, "ONCEWARD_TOKEN=token-that-may-only-look", "dlq", "replay", "apply", plan, "--yes", eve).want(t, cli.Partly).says(t, "replay")
+	call(t, "ONCEWARD_TOKEN=token-that-may-only-look", "dlq", "replay", "apply", plan, "--dry-run", eve).want(t, cli.Done).says(t, "your role is view")
+	refused := call(t, "ONCEWARD_TOKEN=token-that-may-only-look", "dlq", "replay", "apply", plan, "--yes", eve).want(t, cli.Partly).
+		says(t, "next: apply the plan with a token that has the role replay")
+	if strings.Contains(refused.stderr, "apply the plan again") {
+		t.Errorf("again it is refused again: %s", refused.stderr)
+	}
 	call(t, "ONCEWARD_TOKEN=token-that-may-only-look", "pause", "--reason", "x", "--yes", eve).want(t, cli.Partly)
 	if s, err := r.js.Stream(t.Context(), "ORDERS_RETRY"); err != nil || s.CachedInfo().State.Msgs != 0 {
 		t.Errorf("something was sent: %v", err)
