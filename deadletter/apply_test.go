@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -16,8 +15,7 @@ import (
 )
 
 func TestARateIsKept(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 101 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
@@ -32,11 +30,9 @@ func TestARateIsKept(t *testing.T) {
 }
 
 func TestADryRunChangesNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		f := d.plan(deadletter.Selection{})
 		before := d.store.Info().Sequence
 		want(t, "would be", d.apply(f, deadletter.ApplyConfig{DryRun: true, Canary: 1}), map[deadletter.Did]int{deadletter.DidSend: 1})
@@ -47,11 +43,9 @@ func TestADryRunChangesNothing(t *testing.T) {
 }
 
 func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		whole := string(d.planText(deadletter.Selection{}))
 		for name, wrong := range map[string]string{
 			"empty":      "",
@@ -80,11 +74,9 @@ func TestAPlanThatIsCutChangedOrForAnotherIsRefused(t *testing.T) {
 }
 
 func TestAnExpiredPlanEndsWhatItBeganAndBeginsNothing(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{ExpiresIn: time.Hour})
 		w := wary{Store: d.store, Broker: d.broker, left: 2} // dies when it has opened the first
@@ -153,8 +145,7 @@ func TestAnApplicationThatDiesAtAnyStepIsContinued(t *testing.T) {
 		for steps := 1; ; steps++ {
 			died := false
 			for _, before := range []bool{false, true} {
-				synctest.Test(t, func(t *testing.T) {
-					d := newDesk(t)
+				atDesk(t, func(t *testing.T, d *desk) {
 					d.handleBy(terminal)
 					for i := range 12 {
 						d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i), fmt.Sprintf(`v2 {"order_id":"new-%d"}`, i))

@@ -7,7 +7,6 @@ import (
 	"iter"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/deadletter"
@@ -40,8 +39,7 @@ func (c *cutter) Browse(ctx context.Context, topic string, from brokers.From) it
 // Who waits for a canary, or keeps to a rate, reads on after a while, when a peer
 // may have given up.
 func TestAnApplicationGoesOnWhereItsReadingWasCut(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 20 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
@@ -64,11 +62,9 @@ func TestAnApplicationGoesOnWhereItsReadingWasCut(t *testing.T) {
 
 // The same topic, consumer and store, and the address of another broker.
 func TestAPlanIsRefusedWhereAnotherTopicHasTheName(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		f := d.plan(deadletter.Selection{})
 		d.broker.RemoveTopic(d.q.Topic)
 		d.broker.AddTopic(d.q.Topic, 1)
@@ -100,8 +96,7 @@ func (w *weigher) Publish(ctx context.Context, messages []brokers.Outgoing) []er
 }
 
 func TestLargeLettersAreSentAFewAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		const letters, size = 60, 900_000
 		for i := range letters {
@@ -126,10 +121,8 @@ func TestLargeLettersAreSentAFewAtOnce(t *testing.T) {
 
 // A broker that knows ids drops what it takes for a repeat.
 func TestACopyWithAnotherTokenIsNoRepeatOfTheOneBefore(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		text := d.planText(deadletter.Selection{})
 		w := &weigher{Broker: &wary{Store: d.store, Broker: d.broker, left: 1}}
 		q := *d.q
@@ -152,8 +145,7 @@ func TestACopyWithAnotherTokenIsNoRepeatOfTheOneBefore(t *testing.T) {
 }
 
 func TestAForgedLetterIsNotSentToATopicOfOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the topics are there
 		d.broker.AddTopic("payroll", 1)
 		for i, topic := range []string{"payroll", "orders"} {
@@ -171,8 +163,7 @@ func TestAForgedLetterIsNotSentToATopicOfOthers(t *testing.T) {
 }
 
 func TestAForgedLetterCommandsNoServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the topics are there
 		for i, subject := range []string{"$JS.API.STREAM.PURGE.ORDERS", "_INBOX.somebody", "orders.new"} {
 			d.broker.AddTopic(subject, 1)

@@ -2,7 +2,6 @@ package deadletter_test
 
 import (
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -13,10 +12,8 @@ import (
 // The corrected message has run and is forgotten by the time when the plan,
 // made a moment before, is applied.
 func TestALetterThatExpiresBetweenPlanAndApplyIsRefused(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		time.Sleep(14*24*time.Hour - 10*time.Minute)
@@ -34,10 +31,8 @@ func TestALetterThatExpiresBetweenPlanAndApplyIsRefused(t *testing.T) {
 // The letter was sent in time, its copy is read after the window, and what has
 // been done under its key in between is forgotten.
 func TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.mend(nil)
@@ -66,16 +61,13 @@ func TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay(t *testing.T) {
 // As TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired, where nobody
 // says how short the window is.
 func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.window = 24 * time.Hour
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+		d.digest(`v2 {"order_id":"a"}`)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		time.Sleep(3 * 24 * time.Hour)
-		d.produce(`{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"b"}`)
 		if got := d.record("a"); got.State != dedup.Absent {
 			t.Fatalf("not swept: %+v", got)
 		}
@@ -91,10 +83,8 @@ func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
 // The corrected message has run and is forgotten, and the letter is new: that of
 // a copy which has died, too.
 func TestALetterIsAsOldAsTheFirstDeathOfItsMessage(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
@@ -114,8 +104,7 @@ func TestALetterIsAsOldAsTheFirstDeathOfItsMessage(t *testing.T) {
 
 // Others tell partition and offset, and not which life of the topic they are of.
 func TestTheRecordOfALetterOfOthersIsForgottenAfterItsWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.mend(nil)
 		d.foreign(keyed("a"), `{"order_id":"a"}`,
 			brokers.Header{Key: "kafka_dlt-original-topic", Value: []byte("orders")},
@@ -135,15 +124,12 @@ func TestTheRecordOfALetterOfOthersIsForgottenAfterItsWindow(t *testing.T) {
 // The note of a conflict's letter is forgotten with the record that it met, which
 // had ended long before.
 func TestADiscardedLetterIsNotSentOnceItsNoteIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.window = 24 * time.Hour
 		d.q.Window = d.window
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		time.Sleep(14 * time.Hour)
-		d.produce(`{"order_id":"a","cents":5}`)
-		d.digest()
+		d.digest(`{"order_id":"a","cents":5}`)
 		if err := d.q.Move(t.Context(), d.letters(deadletter.Filter{})[0].Letter.ID, dedup.LetterDiscarded, "ann", "a test order"); err != nil {
 			t.Fatal(err)
 		}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/deadletter"
@@ -57,8 +56,7 @@ func keyed(id string) deadletter.Foreign {
 }
 
 func TestAPlanHasNoMoreLettersThanItsLimit(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 20 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
@@ -71,11 +69,9 @@ func TestAPlanHasNoMoreLettersThanItsLimit(t *testing.T) {
 // The consumer has published a letter and notes it a moment after the plan.
 func TestALetterThatIsNotedAfterThePlanIsSent(t *testing.T) {
 	for _, payload := range []string{`{"order_id":"a"}`, `v2 {"order_id":"a"}`} {
-		synctest.Test(t, func(t *testing.T) {
-			d := newDesk(t)
+		atDesk(t, func(t *testing.T, d *desk) {
 			d.handleBy(terminal)
-			d.produce(payload)
-			d.digest()
+			d.digest(payload)
 			d.mend(nil)
 			var text bytes.Buffer
 			if _, err := d.withStore(&meddler{Store: d.store, blind: true}).Plan(t.Context(), deadletter.Selection{}, &text); err != nil {
@@ -95,8 +91,7 @@ func TestALetterThatIsNotedAfterThePlanIsSent(t *testing.T) {
 func TestALetterOfOthersHasTheOutcomeOfItsCopy(t *testing.T) {
 	for name, f := range map[string]deadletter.Foreign{"with a key": keyed("a"), "without a key": {}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t)
+			atDesk(t, func(t *testing.T, d *desk) {
 				d.mend(nil)
 				d.foreign(f, `{"order_id":"a"}`)
 				plan := d.plan(deadletter.Selection{})
@@ -113,8 +108,7 @@ func TestALetterOfOthersHasTheOutcomeOfItsCopy(t *testing.T) {
 func TestAnApplicationThatDiesWhenItHasNotedLettersOfOthersGoesOn(t *testing.T) {
 	for name, f := range map[string]deadletter.Foreign{"with a key": keyed("a"), "without a key": {}} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t)
+			atDesk(t, func(t *testing.T, d *desk) {
 				d.mend(nil)
 				d.foreign(f, `{"order_id":"a"}`)
 				plan := d.plan(deadletter.Selection{})
@@ -134,11 +128,9 @@ func TestAnApplicationThatDiesWhenItHasNotedLettersOfOthersGoesOn(t *testing.T) 
 }
 
 func TestTheRecordOfALetterThatIsDiscardedWhileItIsTakenStaysFinished(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		id := d.letters(deadletter.Filter{})[0].Letter.ID
@@ -163,11 +155,9 @@ func TestTheRecordOfALetterThatIsDiscardedWhileItIsTakenStaysFinished(t *testing
 // A job takes a letter and dies before it opens the record, which somebody else
 // opens then.
 func TestALetterWhoseRecordMovedOnBeforeItWasOpenedIsGivenBack(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		first := d.plan(deadletter.Selection{})
 		w := wary{Store: d.store, Broker: d.broker, left: 1}
@@ -185,8 +175,7 @@ func TestALetterWhoseRecordMovedOnBeforeItWasOpenedIsGivenBack(t *testing.T) {
 
 // A job takes a letter and dies; then another message succeeds under its id.
 func TestALetterWhoseIdSucceedsWithOtherContentIsNotResolvedByIt(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.mend(nil)
 		d.foreign(keyed("a"), `{"order_id":"a"}`)
 		f := d.plan(deadletter.Selection{})
@@ -196,8 +185,7 @@ func TestALetterWhoseIdSucceedsWithOtherContentIsNotResolvedByIt(t *testing.T) {
 		if _, err := q.Apply(t.Context(), f, deadletter.ApplyConfig{}); !errors.Is(err, errDied) {
 			t.Fatal(err)
 		}
-		d.produce(`{"order_id":"a","cents":5}`)
-		d.digest()
+		d.digest(`{"order_id":"a","cents":5}`)
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
 		d.digest()
 		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.FailedAgain: 1})
@@ -225,10 +213,8 @@ func newQueueOf(d *desk) *deadletter.Queue {
 // Two processes apply one plan: the second has looked before the first took the
 // letter, whose copy is on its way.
 func TestOnePlanAppliedByTwoAtOnceKeepsTheTokenOfTheCopy(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		d.mend(nil)
 		text := d.planText(deadletter.Selection{})
 		q := d.withStore(&meddler{Store: d.store, before: func() {
@@ -251,8 +237,7 @@ func TestOnePlanAppliedByTwoAtOnceKeepsTheTokenOfTheCopy(t *testing.T) {
 // The consumer has failed an operation and cannot publish its letter so far; the
 // same message lies in a topic of others.
 func TestANoteForALetterOfOthersLeavesAnOwedLetterOwed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		dead := d.q.Topic
 		d.broker.FailPublish(dead, errors.New("no connection"))
@@ -286,11 +271,9 @@ func (b bounded) Apply(ctx context.Context, ops []dedup.Op) ([]dedup.Answer, err
 }
 
 func TestWhoMayNotOpenARecordLeavesItsLetterFree(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.mend(nil)
 		if _, err := d.withStore(bounded{d.store}).Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{}); !errors.Is(err, brokers.ErrUnauthorized) {
 			t.Fatal(err)

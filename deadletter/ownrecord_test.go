@@ -3,7 +3,6 @@ package deadletter_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -23,8 +22,7 @@ func (d *desk) recordOf(e *deadletter.Entry) dedup.Record {
 
 // A retry copy died unread: the record's place is one of the retry topic.
 func TestTheRecordOfALetterFromTheRetryTopicIsForgottenAfterItsWindow(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the retry topic is there
 		d.broker.Produce(d.broker.Destinations("billing", "orders").Retry, brokers.Outgoing{Value: []byte("v2 {}")})
 		d.digest()
@@ -43,8 +41,7 @@ func TestTheRecordOfALetterFromTheRetryTopicIsForgottenAfterItsWindow(t *testing
 // The message had waited in its topic for longer than the window when it was
 // first read, and died at once.
 func TestALetterOfABacklogRunsThatIsSentBackAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.window = 24 * time.Hour
 		d.q.Window = d.window
 		d.produce(`v2 {"order_id":"a"}`)
@@ -61,11 +58,9 @@ func TestALetterOfABacklogRunsThatIsSentBackAtOnce(t *testing.T) {
 
 // Nobody tells the plan how short the window is, and no record is left to tell.
 func TestADiscardedLetterWithoutAKeyDoesNotRunOnceItsNoteIsForgotten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.window = 24 * time.Hour
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+		d.digest(`v2 {"order_id":"a"}`)
 		if err := d.q.Move(t.Context(), d.letters(deadletter.Filter{})[0].Letter.ID, dedup.LetterDiscarded, "ann", "a test order"); err != nil {
 			t.Fatal(err)
 		}
@@ -84,8 +79,7 @@ func TestADiscardedLetterWithoutAKeyDoesNotRunOnceItsNoteIsForgotten(t *testing.
 func TestALetterOfOthersIsAsOldAsItself(t *testing.T) {
 	for name, stay := range map[string]time.Duration{"read in time": time.Hour, "read too late": 25 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t)
+			atDesk(t, func(t *testing.T, d *desk) {
 				d.window = 48 * time.Hour
 				d.q.Window = d.window
 				d.mend(nil)
@@ -109,11 +103,9 @@ func TestAJobOpensNoRecordOfALetterThatItHoldsNoMore(t *testing.T) {
 	for _, payload := range []string{`{"order_id":"a"}`, `v2 {"order_id":"a"}`} {
 		for _, to := range []dedup.LetterState{dedup.LetterOpen, dedup.LetterDiscarded} {
 			t.Run(payload+" "+to.String(), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					d := newDesk(t)
+				atDesk(t, func(t *testing.T, d *desk) {
 					d.handleBy(terminal)
-					d.produce(payload)
-					d.digest()
+					d.digest(payload)
 					d.mend(nil)
 					f := d.plan(deadletter.Selection{})
 					e, ran := d.letters(deadletter.Filter{})[0], d.runs["a"]
@@ -149,8 +141,7 @@ func TestAJobOpensNoRecordOfALetterThatItHoldsNoMore(t *testing.T) {
 }
 
 func TestALetterFromTheRetryTopicThatRetentionHasRemovedIsGone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the retry topic is there
 		d.broker.Produce(d.broker.Destinations("billing", "orders").Retry, brokers.Outgoing{Value: []byte("v2 {}")})
 		d.digest()
@@ -168,11 +159,9 @@ func TestALetterFromTheRetryTopicThatRetentionHasRemovedIsGone(t *testing.T) {
 // a pause, which could not be lifted while the letter is open.
 func TestAForgedLetterHasNoRecordOfTheFrameworksOwn(t *testing.T) {
 	for _, key := range []dedup.Key{dedup.LetterKey("billing", "another"), {Consumer: "billing", Scope: "onceward.pause", ID: "*"}} {
-		synctest.Test(t, func(t *testing.T) {
-			d := newDesk(t)
+		atDesk(t, func(t *testing.T, d *desk) {
 			d.handleBy(terminal)
-			d.produce(`{"order_id":"a"}`)
-			d.digest()
+			d.digest(`{"order_id":"a"}`)
 			d.broker.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
 				ID: "forged", Consumer: "billing", Reason: deadletter.ReasonTerminal, Run: 1, Key: key, Value: []byte("{}"),
 				Source: deadletter.Source{Topic: "orders", Offset: 1},
@@ -194,10 +183,8 @@ func TestAForgedLetterHasNoRecordOfTheFrameworksOwn(t *testing.T) {
 // As TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay, where it is
 // new in its topic, as any message.
 func TestACopyInTheSourceThatIsReadTooLateDoesNotRun(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		d.produce(`{"order_id":"a"}`)
 		d.digest()
 		d.mend(nil)

@@ -39,8 +39,7 @@ func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
 		for _, fault := range []error{brokers.ErrTooLarge, brokers.ErrNoDestination, brokers.ErrUnauthorized} {
 			d := newDesk(t)
 			d.handleBy(terminal)
-			d.produce(`{"order_id":"a"}`)
-			d.digest()
+			d.digest(`{"order_id":"a"}`)
 			d.mend(nil)
 			f := d.plan(deadletter.Selection{})
 			d.broker.FailPublish("orders.billing.retry", fault)
@@ -58,11 +57,9 @@ func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
 }
 
 func TestACopyWhoseConfirmationIsLostIsSentAgainAndRunsOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `v2 {"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `v2 {"order_id":"b"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		d.broker.LoseConfirmations("orders.billing.retry", 3)
@@ -74,11 +71,9 @@ func TestACopyWhoseConfirmationIsLostIsSentAgainAndRunsOnce(t *testing.T) {
 }
 
 func TestOthersWhoReadTheSourceDoNotSeeAReplay(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
 		if n := len(d.broker.Messages("orders")); n != 1 {
 			t.Errorf("the source has %d messages", n)
@@ -87,11 +82,9 @@ func TestOthersWhoReadTheSourceDoNotSeeAReplay(t *testing.T) {
 }
 
 func TestWhatRanAfterALettersMessageIsSaidBeforeItIsSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		// Order a was cancelled meanwhile, by another action on the same id.
 		key := dedup.Key{Consumer: "billing", Scope: "order.cancel", ID: "a"}
 		policy := &dedup.Policy{Failures: 1, Lone: 1, Window: time.Hour}
@@ -141,13 +134,11 @@ func TestAMessageWithoutAKeyGoesToItsPartitionWhereThereIsOne(t *testing.T) {
 func TestTwentyRoundsLeaveTheHeadersAsTheyWere(t *testing.T) {
 	for name, payload := range map[string]string{"with a key": `{"order_id":"a"}`, "without a key": `{"no":"id"}`} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t)
+			atDesk(t, func(t *testing.T, d *desk) {
 				d.handleBy(func(o order) error {
 					return consumer.Terminal(fmt.Errorf("no such customer"))
 				})
-				d.produce(payload)
-				d.digest()
+				d.digest(payload)
 				var first int
 				for round := range 20 {
 					for _, e := range d.letters(deadletter.Filter{States: []dedup.LetterState{dedup.LetterHeld}}) {
@@ -183,11 +174,9 @@ func TestTwentyRoundsLeaveTheHeadersAsTheyWere(t *testing.T) {
 }
 
 func TestAForgedLetterOfAnotherConsumerHoldsUpNobody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		forged := deadletter.Encode(deadletter.Letter{ID: "forged", Consumer: "shipping", Reason: deadletter.ReasonTerminal, Source: deadletter.Source{Topic: "orders"}}, d.q.Topic)
 		for _, partition := range []int32{0, 1} {
 			forged.Partition = &partition
@@ -205,8 +194,7 @@ func TestAForgedLetterOfAnotherConsumerHoldsUpNobody(t *testing.T) {
 }
 
 func TestLettersThatRetentionRemovedUnseenAreMissedByAPlanOfAll(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 12 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))

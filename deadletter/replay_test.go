@@ -17,8 +17,7 @@ import (
 )
 
 func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(func(o order) error {
 			switch {
 			case strings.HasPrefix(o.ID, "gone"):
@@ -51,11 +50,9 @@ func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
 }
 
 func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`, `v2 {"order_id":"c"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`, `v2 {"order_id":"c"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
@@ -71,11 +68,9 @@ func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
 }
 
 func TestTwoOperatorsAtOnceSendEachLetterOnceAndTheSecondIsTold(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		d.mend(nil)
 		first, second := d.plan(deadletter.Selection{Who: "ann"}), d.plan(deadletter.Selection{Who: "bob"})
 		want(t, "first", d.apply(first, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
@@ -90,11 +85,9 @@ func TestTwoOperatorsAtOnceSendEachLetterOnceAndTheSecondIsTold(t *testing.T) {
 
 // A plan is frozen: what fails again while it is applied does not join it.
 func TestWhatFailsAgainDoesNotJoinTheJob(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		f := d.plan(deadletter.Selection{})
 		for range 3 {
 			d.apply(f, deadletter.ApplyConfig{})
@@ -110,11 +103,9 @@ func TestWhatFailsAgainDoesNotJoinTheJob(t *testing.T) {
 func TestALetterWhoseThirdRunFailedIsHeldUntilItIsApproved(t *testing.T) {
 	for name, payload := range map[string]string{"with a key": `{"order_id":"a"}`, "without a key": `{"no":"id"}`} {
 		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t)
+			atDesk(t, func(t *testing.T, d *desk) {
 				d.handleBy(terminal)
-				d.produce(payload)
-				d.digest()
+				d.digest(payload)
 				sent := 0
 				for range 4 {
 					f := d.plan(deadletter.Selection{})
@@ -142,19 +133,16 @@ func TestALetterWhoseThirdRunFailedIsHeldUntilItIsApproved(t *testing.T) {
 }
 
 func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		d.broker.FailPublish("orders.billing.retry", errors.New("no connection"))
 		if _, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{}); err == nil {
 			t.Fatal("nothing was published, and nobody is told")
 		}
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.once("a")
 		d.broker.FailPublish("orders.billing.retry", nil)
 		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 1})
@@ -169,11 +157,9 @@ func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *tes
 }
 
 func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"sent"}`, `{"order_id":"discarded"}`, `{"order_id":"resolved"}`, `{"order_id":"left"}`)
-		d.digest()
+		d.digest(`{"order_id":"sent"}`, `{"order_id":"discarded"}`, `{"order_id":"resolved"}`, `{"order_id":"left"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		for _, e := range d.letters(deadletter.Filter{}) {
@@ -201,11 +187,9 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 }
 
 func TestAnOperationThatSucceededSinceThePlanIsNotRunAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		// Somebody opens the record by hand, and the sender sends it again.
@@ -221,8 +205,7 @@ func TestAnOperationThatSucceededSinceThePlanIsNotRunAgain(t *testing.T) {
 		if err != nil || answers[0].Kind != dedup.Done {
 			t.Fatal(err, answers)
 		}
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidChange: 1})
 		d.digest()
 		d.once("a")
@@ -231,8 +214,7 @@ func TestAnOperationThatSucceededSinceThePlanIsNotRunAgain(t *testing.T) {
 }
 
 func TestLettersThatRetentionHasRemovedAreGoneAndOthersGoOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 20 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
@@ -249,13 +231,11 @@ func TestLettersThatRetentionHasRemovedAreGoneAndOthersGoOn(t *testing.T) {
 }
 
 func TestAPointerLetterSendsTheMessageThatItPointsTo(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		// It leaves room for the headers of a copy, and not for those of a letter.
 		large := `{"order_id":"large","note":"` + strings.Repeat("x", 1<<20-350) + `"}`
-		d.produce(large, `{"order_id":"other"}`)
-		d.digest()
+		d.digest(large, `{"order_id":"other"}`)
 		e := d.letters(deadletter.Filter{Key: "large"})
 		if len(e) != 1 || !e[0].Letter.Pointer {
 			t.Fatalf("%d letters, none of them a pointer", len(e))
@@ -309,8 +289,7 @@ func TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker(t *testing.T) {
 }
 
 func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(func(o order) error {
 			if o.ID == "a" {
 				return errors.New("tried for long") // and dies behind those after it
@@ -333,10 +312,8 @@ func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
 }
 
 func TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		d.produce(`{"order_id":"a"}`) // corrected, and sent again by its sender
 		d.digest()
 		d.once("a")
@@ -355,11 +332,9 @@ func TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired(t *testing.T) {
 }
 
 func TestAKeyedOpenLetterKeepsItsRecordFromTheSweeper(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		time.Sleep(60 * 24 * time.Hour)
 		d.digest()
 		d.mend(nil)
@@ -372,10 +347,8 @@ func TestAKeyedOpenLetterKeepsItsRecordFromTheSweeper(t *testing.T) {
 }
 
 func TestADiscardedLetterLeavesListsAndPlansAndTheSameBytesOpenANewOne(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		id := d.letters(deadletter.Filter{})[0].Letter.ID
 		if err := d.q.Move(t.Context(), id, dedup.LetterDiscarded, "ann", "a test"); err != nil {
 			t.Fatal(err)
@@ -384,8 +357,7 @@ func TestADiscardedLetterLeavesListsAndPlansAndTheSameBytesOpenANewOne(t *testin
 		if open := d.letters(deadletter.Filter{}); len(open) != 0 || d.plan(deadletter.Selection{}).Letters != 0 {
 			t.Errorf("still there: %+v", open)
 		}
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+		d.digest(`v2 {"order_id":"a"}`)
 		if open := d.letters(deadletter.Filter{}); len(open) != 1 || open[0].Letter.ID == id {
 			t.Errorf("open: %+v", open)
 		}
@@ -393,10 +365,8 @@ func TestADiscardedLetterLeavesListsAndPlansAndTheSameBytesOpenANewOne(t *testin
 }
 
 func TestAnAcceptedExpiredLetterRuns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
 		time.Sleep(30 * 24 * time.Hour)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{AcceptExpired: "the customer asks for it"})
@@ -408,10 +378,8 @@ func TestAnAcceptedExpiredLetterRuns(t *testing.T) {
 }
 
 func TestExpiredLettersThatAPlanRefusesAreAcceptedWhenItIsApplied(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`v2 {"order_id":"a"}`, `{"no":"id"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`, `{"no":"id"}`)
 		time.Sleep(30 * 24 * time.Hour)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{Why: "mended"})
@@ -427,11 +395,9 @@ func TestExpiredLettersThatAPlanRefusesAreAcceptedWhenItIsApplied(t *testing.T) 
 }
 
 func TestLettersOfAnotherConsumerAreAnError(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		q := deadletter.Queue{Topic: d.q.Topic, Consumer: "shipping", Broker: d.broker, Store: d.store}
 		var text bytes.Buffer
 		if _, err := q.Plan(t.Context(), deadletter.Selection{}, &text); !errors.As(err, new(*deadletter.ForeignError)) {
@@ -444,14 +410,11 @@ func TestLettersOfAnotherConsumerAreAnError(t *testing.T) {
 }
 
 func TestWhatSucceededWronglyRunsAgainFromItsSource(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.mend(nil)
-		d.produce(`{"order_id":"early"}`)
-		d.digest()
+		d.digest(`{"order_id":"early"}`)
 		wrongFrom := time.Now()
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		var text bytes.Buffer
 		plan, err := d.q.PlanRerun(t.Context(), deadletter.Rerun{Scope: "order.create", From: wrongFrom, Until: time.Now(), Who: "ann", Why: "wrong price"}, &text)
 		if err != nil || plan.Letters != 2 {

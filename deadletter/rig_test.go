@@ -9,6 +9,7 @@ import (
 	"maps"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -38,6 +39,12 @@ type desk struct {
 	runs    map[string]int
 	do      func(order) error // nil: succeed
 	broken  bool              // the decoder cannot read version 2
+}
+
+// atDesk runs a test in a bubble, with a desk of its own.
+func atDesk(t *testing.T, test func(*testing.T, *desk)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, newDesk(t)) })
 }
 
 func newDesk(t *testing.T) *desk {
@@ -132,8 +139,9 @@ func (d *desk) consume() (stop func()) {
 	}
 }
 
-// digest lets the consumer work on what there is.
-func (d *desk) digest() {
+// digest produces messages and lets the consumer work on what there is.
+func (d *desk) digest(payloads ...string) {
+	d.produce(payloads...)
 	stop := d.consume()
 	time.Sleep(time.Minute) // of fake time
 	stop()

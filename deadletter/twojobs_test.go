@@ -3,7 +3,6 @@ package deadletter_test
 import (
 	"errors"
 	"testing"
-	"testing/synctest"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/deadletter"
@@ -38,14 +37,11 @@ func (d *desk) operate(kind dedup.Kind, id string, change ...func(*dedup.Operato
 }
 
 func TestOfTwoLettersOfOneKeyTheLaterRunsIsSentAndTheEarlierResolved(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.operate(dedup.Reopen, "a", func(o *dedup.OperatorOp) { o.Job = "by hand" })
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		if open := d.letters(deadletter.Filter{}); len(open) != 2 {
 			t.Fatalf("%d letters are open", len(open))
 		}
@@ -63,8 +59,7 @@ func TestOfTwoLettersOfOneKeyTheLaterRunsIsSentAndTheEarlierResolved(t *testing.
 
 // Others write a letter for each delivery, and no record says which is of now.
 func TestOfTwoLettersOfOneKeyInOnePlanTheSecondIsLeftToAnother(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.mend(nil)
 		d.foreign(keyed("a"), `{"order_id":"a"}`)
 		d.broker.Produce("bare", brokers.Outgoing{Value: []byte(`{"order_id":"a"}`)})
@@ -82,11 +77,9 @@ func TestOfTwoLettersOfOneKeyInOnePlanTheSecondIsLeftToAnother(t *testing.T) {
 func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
 	for _, payload := range []string{`{"order_id":"a"}`, `v2 {"order_id":"a"}`} {
 		t.Run(payload, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				d := newDesk(t)
+			atDesk(t, func(t *testing.T, d *desk) {
 				d.handleBy(terminal)
-				d.produce(payload)
-				d.digest()
+				d.digest(payload)
 				d.mend(nil)
 				first := d.plan(deadletter.Selection{})
 				w := wary{Store: d.store, Broker: d.broker, left: 3} // published, and not noted
@@ -112,11 +105,9 @@ func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
 }
 
 func TestARecordWithAnOpenLetterCannotBeDeletedUnderAPlan(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		f := d.plan(deadletter.Selection{})
 		if got := d.operate(dedup.Delete, "a"); got != dedup.Refused {
 			t.Errorf("delete was answered %v", got)
@@ -138,10 +129,8 @@ func TestARecordWithAnOpenLetterCannotBeDeletedUnderAPlan(t *testing.T) {
 }
 
 func TestASecondJobIsToldThatTheFirstHasSentALetterWithoutAKey(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		d.produce(`{"no":"id"}`)
-		d.digest()
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`{"no":"id"}`)
 		first, second := d.plan(deadletter.Selection{}), d.plan(deadletter.Selection{})
 		want(t, "first", d.apply(first, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
 		d.digest()

@@ -4,15 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/onceward/onceward/deadletter"
 )
 
 func TestACanaryThatFailsStopsTheRest(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 30 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
@@ -39,11 +37,9 @@ func TestACanaryThatFailsStopsTheRest(t *testing.T) {
 }
 
 func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		r, err := d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Canary: 1, CanaryWait: time.Minute})
 		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 1 {
 			t.Errorf("%v, %+v", err, r)
@@ -52,8 +48,7 @@ func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
 }
 
 func TestTooManyFailuresStopAnApplication(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 400 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
@@ -69,8 +64,7 @@ func TestTooManyFailuresStopAnApplication(t *testing.T) {
 }
 
 func TestWithoutARateFailuresStopAnApplicationBeforeAllIsSent(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 200 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
@@ -92,11 +86,9 @@ func TestWithoutARateFailuresStopAnApplicationBeforeAllIsSent(t *testing.T) {
 }
 
 func TestThatTheLastCopiesFailedIsSeen(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.produce(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
 		defer d.consume()()
 		r, err := d.q.Apply(t.Context(), d.plan(deadletter.Selection{}), deadletter.ApplyConfig{MaxFailureRatio: 0.5})
 		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 2 || r.FailedAgain == 0 {
@@ -106,8 +98,7 @@ func TestThatTheLastCopiesFailedIsSeen(t *testing.T) {
 }
 
 func TestAPlanWhoseCanaryFailedGoesOnOnceTheCauseIsMended(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		for i := range 12 {
 			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
