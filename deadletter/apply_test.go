@@ -17,10 +17,7 @@ import (
 func TestARateIsKept(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 101 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(101)...)
 		began := time.Now()
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{Rate: 5})
 		if took := time.Since(began); took < 20*time.Second || took > 21*time.Second {

@@ -41,10 +41,7 @@ func (c *cutter) Browse(ctx context.Context, topic string, from brokers.From) it
 func TestAnApplicationGoesOnWhereItsReadingWasCut(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 20 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(20)...)
 		f := d.plan(deadletter.Selection{})
 		q := *d.q
 		q.Broker = &cutter{Broker: d.broker, after: 3}

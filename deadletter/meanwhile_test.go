@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 
 	"github.com/onceward/onceward/brokers"
@@ -58,10 +57,7 @@ func keyed(id string) deadletter.Foreign {
 func TestAPlanHasNoMoreLettersThanItsLimit(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 20 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(20)...)
 		want(t, "planned", d.plan(deadletter.Selection{Filter: deadletter.Filter{Limit: 3}}).Counts, map[deadletter.Action]int{deadletter.Reopen: 3})
 	})
 }
@@ -144,8 +140,7 @@ func TestTheRecordOfALetterThatIsDiscardedWhileItIsTakenStaysFinished(t *testing
 			t.Fatal(err)
 		}
 		want(t, "applied", r.Counts, map[deadletter.Did]int{deadletter.DidChange: 1})
-		d.produce(`{"order_id":"a"}`) // a late repeat
-		d.digest()
+		d.digest(`{"order_id":"a"}`) // a late repeat
 		if got := d.record("a"); got.State != dedup.Failed || d.runs["a"] != 1 {
 			t.Errorf("the record is %v, and it ran %d times", got.State, d.runs["a"])
 		}

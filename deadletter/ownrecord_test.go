@@ -185,8 +185,7 @@ func TestAForgedLetterHasNoRecordOfTheFrameworksOwn(t *testing.T) {
 func TestACopyInTheSourceThatIsReadTooLateDoesNotRun(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest(`v2 {"order_id":"a"}`)
-		d.produce(`{"order_id":"a"}`)
-		d.digest()
+		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{})
 		time.Sleep(16 * 24 * time.Hour)

@@ -196,10 +196,7 @@ func TestAForgedLetterOfAnotherConsumerHoldsUpNobody(t *testing.T) {
 func TestLettersThatRetentionRemovedUnseenAreMissedByAPlanOfAll(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 12 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(12)...)
 		d.broker.DropBelow(d.q.Topic, 0, 100)
 		left := len(d.letters(deadletter.Filter{}))
 		if p := d.plan(deadletter.Selection{}); p.Letters != left {

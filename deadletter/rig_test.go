@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
 	"maps"
 	"sync"
@@ -145,6 +146,26 @@ func (d *desk) digest(payloads ...string) {
 	stop := d.consume()
 	time.Sleep(time.Minute) // of fake time
 	stop()
+}
+
+// orders are messages of orders o-0, o-1, …
+func orders(n int) []string {
+	payloads := make([]string, n)
+	for i := range payloads {
+		payloads[i] = fmt.Sprintf(`{"order_id":"o-%d"}`, i)
+	}
+	return payloads
+}
+
+// refused expects that a plan refuses the only letter, whose order has been
+// booked, and that applying it changes nothing.
+func (d *desk) refused(id string) {
+	d.t.Helper()
+	f := d.plan(deadletter.Selection{})
+	want(d.t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Refuse: 1})
+	d.apply(f, deadletter.ApplyConfig{})
+	d.digest()
+	d.once(id)
 }
 
 // plan makes a plan of what sel means, and reads it.

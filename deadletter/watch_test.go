@@ -12,10 +12,7 @@ import (
 func TestACanaryThatFailsStopsTheRest(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 30 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(30)...)
 		f := d.plan(deadletter.Selection{})
 		stop := d.consume()
 		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 5})
@@ -50,10 +47,7 @@ func TestACanaryWithoutAConsumerGivesUp(t *testing.T) {
 func TestTooManyFailuresStopAnApplication(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 400 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(400)...)
 		f := d.plan(deadletter.Selection{})
 		defer d.consume()()
 		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{MaxFailureRatio: 0.2, Rate: 20})
@@ -66,10 +60,7 @@ func TestTooManyFailuresStopAnApplication(t *testing.T) {
 func TestWithoutARateFailuresStopAnApplicationBeforeAllIsSent(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 200 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(200)...)
 		f := d.plan(deadletter.Selection{})
 		defer d.consume()()
 		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{MaxFailureRatio: 0.2})
@@ -100,10 +91,7 @@ func TestThatTheLastCopiesFailedIsSeen(t *testing.T) {
 func TestAPlanWhoseCanaryFailedGoesOnOnceTheCauseIsMended(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		for i := range 12 {
-			d.produce(fmt.Sprintf(`{"order_id":"o-%d"}`, i))
-		}
-		d.digest()
+		d.digest(orders(12)...)
 		f := d.plan(deadletter.Selection{})
 		defer d.consume()()
 		if _, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 3}); !errors.As(err, new(*deadletter.StoppedError)) {
