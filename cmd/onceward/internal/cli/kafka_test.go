@@ -86,6 +86,12 @@ func TestAnIncidentOnKafkaIsWorkedOff(t *testing.T) {
 	call(t, "dlq", "list", from, "--consumer", "shipping").want(t, cli.Failed).says(t, `"billing"`, `"shipping"`)
 	call(t, "doctor", via).want(t, cli.Done)
 
+	// The topic that is read has no letters, though each message could be one.
+	read := []string{"--from", "kafka://" + address + "/orders", "--consumer", "billing"}
+	call(t, "dlq", "groups", read).want(t, cli.Usage).says(t, "consumer billing reads orders", "its letters lie in orders.billing.dlq")
+	call(t, "dlq", "groups", read[:2]).want(t, cli.Done).says(t, "careful: orders has messages that say nothing of a failure")
+	call(t, "dlq", "groups", read, "--envelope", "bare").want(t, cli.Done)
+
 	mended.Store(true)
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
 	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done).shows(t, "reopen      9")
@@ -99,8 +105,8 @@ func TestAnIncidentOnKafkaIsWorkedOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	// With the consumer stopped, the same from its file, and from no other.
-	call(t, "dlq", "resolve", "0123", "--reason", "x", "--yes", from, "--store", "bolt:"+file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
-	call(t, "dlq", "resolve", "0123", "--reason", "x", "--yes", from, "--store", "bolt:"+file).want(t, cli.Nothing)
+	call(t, "dlq", "resolve", nobody, "--reason", "x", "--yes", from, "--store", "bolt:"+file+".new", "--create").want(t, cli.Failed).says(t, "consumed last with store")
+	call(t, "dlq", "resolve", nobody, "--reason", "x", "--yes", from, "--store", "bolt:"+file).want(t, cli.Nothing)
 	call(t, "dlq", "replay", "status", plan, "--store", "bolt:"+file).want(t, cli.Done).shows(t, "succeeded  9")
 	call(t, "dlq", "list", from, "--store", "bolt:"+file, "--state", "resolved").want(t, cli.Done).shows(t, "ord-8")
 }

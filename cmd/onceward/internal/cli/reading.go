@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/url"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"unicode"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/cmd/onceward/internal/address"
 	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/deadletter"
 )
@@ -46,7 +48,31 @@ func (f *connection) reading(s *session, named bool) error {
 		foreign.ID = id
 	}
 	s.queue.Read = foreign.Read
+	if e == deadletter.EnvelopeAuto {
+		s.queue.Read = func(d *brokers.Delivery) (deadletter.Letter, error) {
+			l, err := foreign.Read(d)
+			if err == nil && l.Reason == deadletter.ReasonTerminal && l.Error == "" && l.ErrorType == "" {
+				s.failureless()
+			}
+			return l, err
+		}
+	}
 	return nil
+}
+
+// noSource refuses a topic or stream that the consumer reads: each of its
+// messages would count as a letter, and be sent again.
+func (s *session) noSource(ctx context.Context, at *address.Address) error {
+	name, reader := cmp.Or(at.Stream, at.Topic), s.queue.Consumer
+	if reader == "" {
+		return nil
+	}
+	letters := s.queue.Broker.Destinations(reader, name).DeadLetter
+	infos, err := s.queue.Broker.Inspect(ctx, []string{letters})
+	if err == nil && len(infos) == 1 && !infos[0].Missing && !infos[0].Hidden {
+		return usage("consumer %s reads %s, and its letters lie in %s; if these are letters all the same, give --envelope", reader, name, letters)
+	}
+	return nil // what rights do not allow to see is read as it is asked for
 }
 
 // rule is how letters of others are read, as a plan keeps it; empty for those

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/onceward/onceward/cmd/onceward/internal/address"
@@ -38,6 +39,9 @@ type session struct {
 	// marks, was not reached.
 	noMarks error
 	closes  []func() error
+	// failureless is called with a message that is read as a letter though
+	// nothing in it says so.
+	failureless func()
 }
 
 func (s *session) close() error {
@@ -52,6 +56,9 @@ func (s *session) close() error {
 func (a *app) open(ctx context.Context, f *connection, n needs) (_ *session, err error) {
 	f.environment(a)
 	s := &session{who: f.who}
+	s.failureless = sync.OnceFunc(func() {
+		a.say("careful: %s has messages that say nothing of a failure, and are read as letters all the same: is it a dead-letter topic?", s.queue.Topic)
+	})
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.close())
@@ -229,6 +236,11 @@ func (a *app) whose(ctx context.Context, s *session, f *connection, at *address.
 		return nil
 	}
 	named := s.info != nil && at == nil || at != nil && at.Named
+	if at != nil && !named && f.envelope == "" {
+		if err := s.noSource(ctx, at); err != nil {
+			return err
+		}
+	}
 	if err := f.reading(s, named); err != nil {
 		return err
 	}
