@@ -87,7 +87,7 @@ func TestAnIncidentIsWorkedOffWhileTheConsumerIsStopped(t *testing.T) {
 	call(t, "dlq", "resolve", all[1], "--reason", "x", terminal("no\n"), r.offline()).want(t, cli.Partly).says(t, "Resolve 1 letter? It cannot be undone.")
 	// A letter is named by how its id begins.
 	call(t, "dlq", "show", all[1][:8], r.offline()).want(t, cli.Done).shows(t, all[1])
-	call(t, "dlq", "show", all[1][:7], r.offline()).want(t, cli.Nothing)
+	call(t, "dlq", "show", all[1][:7], r.offline()).want(t, cli.Usage).says(t, "at least 8 characters")
 	call(t, "dlq", "show", "ffffffff00", r.offline()).want(t, cli.Nothing)
 	call(t, "dlq", "resolve", all[1][:12], "--reason", "booked by hand", "--yes", r.offline()).want(t, cli.Done)
 	call(t, "dlq", "resolve", "0123456789abcdef0123456789abcdef", "--reason", "x", "--yes", r.offline()).want(t, cli.Nothing)

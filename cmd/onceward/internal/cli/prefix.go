@@ -23,7 +23,10 @@ const prefixHelp = "An ID may be shortened to its first characters, at least 8, 
 func (s *session) whole(ctx context.Context, ids []string) ([]string, error) {
 	found := map[string][]string{}
 	for _, id := range ids {
-		if len(id) >= minPrefix && len(id) < wholeID {
+		switch {
+		case len(id) < minPrefix:
+			return nil, usage("an ID has at least %d characters, not %q", minPrefix, id)
+		case len(id) < wholeID:
 			found[id] = nil
 		}
 	}

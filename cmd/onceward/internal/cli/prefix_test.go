@@ -36,9 +36,14 @@ func (b lettersNamed) Browse(_ context.Context, topic string, _ brokers.From) it
 func TestALetterIsNamedByAPrefixThatNoOtherHas(t *testing.T) {
 	one, other, third := "0123456789"+strings.Repeat("a", 22), "0123456789"+strings.Repeat("b", 22), "01234567ff"+strings.Repeat("0", 22)
 	s := &session{queue: deadletter.Queue{Topic: "dlq", Consumer: "billing", Broker: lettersNamed{ids: []string{one, other, third}}, Store: memstore.New()}}
-	got, err := s.whole(t.Context(), []string{one[:11], third[:9], third, "0123", "99999999"})
-	if want := []string{one, third, third, "0123", "99999999"}; err != nil || !slices.Equal(got, want) {
+	got, err := s.whole(t.Context(), []string{one[:11], third[:9], third, "99999999"})
+	if want := []string{one, third, third, "99999999"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	for _, id := range []string{"", one[:7]} { // of a variable that is not set, too
+		if _, err := s.whole(t.Context(), []string{one, id}); code(err) != Usage || !strings.Contains(err.Error(), "at least 8 characters") {
+			t.Errorf("%q: %v", id, err)
+		}
 	}
 	if _, err := s.whole(t.Context(), []string{one[:10]}); code(err) != Usage || !strings.Contains(err.Error(), one) || !strings.Contains(err.Error(), other) {
 		t.Errorf("%v, want both that begin so", err)

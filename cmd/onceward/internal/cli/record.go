@@ -73,6 +73,9 @@ func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, 
 			}
 		}
 	}
+	if len(found) == 0 && scope == dedup.LetterScope && len(id) < wholeID {
+		return nil, nothing("consumer %q has no record of the letter %q: here its whole ID of %d characters is needed, as onceward dlq show has it", s.queue.Consumer, id, wholeID)
+	}
 	if len(found) == 0 {
 		return nil, nothing("consumer %q has no record of %q", s.queue.Consumer, id)
 	}

@@ -186,6 +186,7 @@ func TestTheRecordOfALetterWithoutAKeyIsSeenAndNotChanged(t *testing.T) {
 	}
 	record := func(args ...string) []string { return append(args, letter.ID, "--scope", "onceward.letter") }
 	call(t, "record", record("get"), via).want(t, cli.Done).shows(t, "failed", "decode")
+	call(t, "record", "get", letter.ID[:8], "--scope", "onceward.letter", via).want(t, cli.Nothing).says(t, "its whole ID")
 	call(t, "dlq", "show", letter.ID, via).want(t, cli.Done).shows(t, "would reopen and send", "onceward.letter")
 	call(t, "record", record("delete"), "--reason", "x", "--yes", via).want(t, cli.Usage).says(t, "follows the letter")
 	call(t, "record", "list", via).want(t, cli.Nothing)
