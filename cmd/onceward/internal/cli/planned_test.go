@@ -89,12 +89,15 @@ func TestASecondApplicationTellsWhatWasSentBefore(t *testing.T) {
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
 	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done)
 	call(t, "dlq", "replay", "apply", plan, "--dry-run", via).want(t, cli.Done).lists(t, "would be sent 2", "nothing was sent")
+	other := plan + ".other"
+	call(t, "dlq", "replay", "plan", "-o", other, via).want(t, cli.Done)
 	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done).lists(t, " sent 2")
 	again := call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done).lists(t, "sent before 2")
 	if strings.Contains(again.stdout, "  sent  ") {
 		t.Errorf("it says that something was sent now:\n%s", again.stdout)
 	}
 	call(t, "dlq", "replay", "status", plan, "--wait", "20s", via).want(t, cli.Done)
+	call(t, "dlq", "replay", "status", other, via).want(t, cli.Partly).lists(t, "not sent 2").says(t, "2 of those that this plan has not sent have succeeded all the same")
 }
 
 func TestWhatHindersACanaryIsAskedOfTheConsumer(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/internal/adminapi"
 )
 
@@ -105,12 +106,16 @@ var outcomes = []deadletter.Outcome{
 
 func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile, each bool) error {
 	out := statusShown{Job: p.Job, Letters: p.Letters, Counts: map[deadletter.Outcome]int{}}
+	done := 0 // of those that were not sent
 	t := a.table("OUTCOME", "KEY", "RECORD", "ERROR", "ID")
 	for e, err := range s.queue.Outcome(ctx, p) {
 		if err != nil {
 			return err
 		}
 		out.Counts[e.Outcome]++
+		if e.Outcome == deadletter.NotSent && e.Record.State == dedup.Succeeded {
+			done++
+		}
 		switch {
 		case a.json && each:
 			shown := endedShown{ID: e.ID, Scope: adminapi.Text(e.Key.Scope), Key: adminapi.Text(e.Key.ID), Outcome: string(e.Outcome), Error: adminapi.Text(e.Record.Error)}
@@ -135,6 +140,9 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 		if err := a.statusTable(&out, t); err != nil {
 			return err
 		}
+	}
+	if done > 0 {
+		a.say("%d of those that this plan has not sent have succeeded all the same: another plan or a repeat was faster", done)
 	}
 	if out.Counts[deadletter.Succeeded]+out.Counts[deadletter.Resolved] < out.Letters {
 		return &exit{code: Partly}
