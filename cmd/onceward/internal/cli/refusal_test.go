@@ -121,6 +121,9 @@ func TestWhatIsNotThereOrNotThisConsumersIsRefused(t *testing.T) {
 	r.start(consumer.AdminConfig{})
 	r.publish("created", order("ord-1", "refuse"))
 	r.letters(1)
+	if broker := call(t, "dlq", "list", "--via", strings.Replace(r.url, "nats:", "http:", 1)).want(t, cli.Failed).says(t, "does not speak HTTP"); strings.Contains(broker.stderr, "INFO") {
+		t.Errorf("the broker's greeting is repeated: %s", broker.stderr)
+	}
 	call(t, "dlq", "list", "--from", r.url+"/PAYMENTS_DLQ?consumer=billing").want(t, cli.Failed).says(t, "PAYMENTS_DLQ")
 	call(t, "dlq", "list", "--from", r.from(), "--consumer", "shipping").want(t, cli.Failed).says(t, `"billing"`, `"shipping"`)
 	call(t, "dlq", "list", "--via", r.via, "--consumer", "shipping").want(t, cli.Failed).says(t, `"billing"`, `"shipping"`)

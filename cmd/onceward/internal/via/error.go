@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/internal/adminapi"
@@ -63,6 +64,9 @@ func (c *Client) unreached(ctx context.Context, sent bool, err error) *Error {
 		return c.fail(sent, "asking the consumer: "+context.Cause(ctx).Error(), ctx.Err(), context.Cause(ctx))
 	case errors.As(err, &certificate):
 		return c.fail(sent, "the certificate is not trusted: "+clean(certificate.Err.Error()), ErrUnreachable)
+	case strings.Contains(err.Error(), "malformed HTTP"):
+		// The error repeats what was said instead, such as the greeting of a broker.
+		return c.fail(sent, ErrNotOnceward.Error()+": what answers does not speak HTTP", ErrNotOnceward)
 	}
 	return c.fail(sent, ErrUnreachable.Error()+": "+clean(err.Error()), ErrUnreachable, err)
 }
