@@ -23,7 +23,11 @@ func (q *Queue) Move(ctx context.Context, id string, to dedup.LetterState, who, 
 		return fmt.Errorf("%w: the store has no note of letter %q of consumer %q", ErrNotFound, id, q.Consumer)
 	}
 	done, err := q.move(ctx, n, to, dedup.Letter{ID: id, Who: who, Why: why})
-	if err == nil && !done {
+	switch {
+	case err != nil || done:
+	case n.State == to:
+		err = fmt.Errorf("%w: letter %q is %s%s already", ErrRefused, id, to, takenBy(n))
+	default:
 		err = fmt.Errorf("%w: letter %q is %s%s and cannot become %s", ErrRefused, id, n.State, takenBy(n), to)
 	}
 	return err

@@ -123,7 +123,7 @@ type applied struct {
 func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile, how deadletter.ApplyConfig) error {
 	why, refused := reasons{}, remedies{}
 	how.Each = func(r deadletter.Result) {
-		if r.Did == deadletter.DidRefuse {
+		if r.Did == deadletter.DidRefuse && r.ID != "" { // else no letter, of which nothing can be said
 			refused.add(r.Approvable, r.Expired)
 		}
 		if r.Did != deadletter.DidSend && r.Did != deadletter.DidBefore {
@@ -148,12 +148,12 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 	if shown := a.showApplied(&out, p); shown != nil {
 		return shown
 	}
-	return a.applyEnd(ctx, s, &report, &refused, err)
+	return a.applyEnd(ctx, s, p, &report, &refused, err)
 }
 
 // applyEnd is how an application ends: what was not sent is told apart from
 // what did not work, and what is to be done next differs.
-func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, refused *remedies, err error) error {
+func (a *app) applyEnd(ctx context.Context, s *session, p *deadletter.PlanFile, r *deadletter.Report, refused *remedies, err error) error {
 	var stopped *deadletter.StoppedError
 	var refusedBy *via.Error
 	switch {
@@ -162,11 +162,15 @@ func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, re
 	case errors.Is(err, via.ErrForbidden), errors.Is(err, via.ErrToken):
 		return err
 	case err != nil && ctx.Err() != nil:
-		return partly("ended by a signal; apply the plan again to go on: %w", err)
+		return &next{partly("ended by a signal: %w", err), "apply the plan again to go on"}
 	case errors.As(err, &stopped):
 		a.sayHindrances(ctx, s, r.FailedAgain == 0)
 		if r.FailedAgain > 0 {
-			return &next{err, "mend the cause, then make a new plan, since what failed again has new letters; this one goes on with the others when it is applied again"}
+			what := "mend the cause, then make a new plan of what failed again"
+			if r.Letters < p.Letters {
+				what += "; this one goes on with the others when it is applied again"
+			}
+			return &next{err, what}
 		}
 		return &next{err, "let the consumer answer what was sent, then apply the plan again"}
 	case errors.Is(err, deadletter.ErrRefused):
@@ -183,7 +187,9 @@ func (a *app) applyEnd(ctx context.Context, s *session, r *deadletter.Report, re
 		return &next{end, applyAgain}
 	case r.Counts[deadletter.DidChange] > 0:
 		return &next{end, "make a new plan: what has changed is decided anew"}
-	case r.Counts[deadletter.DidRefuse] > 0:
+	case r.Counts[deadletter.DidSkip] > 0 && !time.Now().Before(p.Expires):
+		return &next{end, "make a new plan: this one has expired"}
+	case refused.String() != "":
 		return &next{end, refused.String()}
 	}
 	return end

@@ -92,6 +92,9 @@ func TestASignalEndsAnApplicationAndTheNextOneGoesOn(t *testing.T) {
 	if got := <-code; got != cli.Partly || !strings.Contains(stderr.String(), "signal") || !strings.Contains(stdout.String(), `"stopped":`) {
 		t.Fatalf("exit code %d\nstdout: %s\nstderr: %s", got, &stdout, &stderr)
 	}
+	if n := strings.Count(stderr.String(), "ended by a signal"); n != 1 {
+		t.Errorf("told %d times: %s", n, &stderr)
+	}
 	// Another job is refused what this one has taken, and nothing else.
 	call(t, "dlq", "replay", "apply", plan, "--yes", "--via", r.via).want(t, cli.Done)
 	call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--via", r.via).want(t, cli.Done)

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
 
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/internal/adminapi"
@@ -140,6 +141,7 @@ func (in *importing) fromRedis(ctx context.Context, a *app) (iter.Seq2[doneBefor
 		return nil, usage("--redis is no URL of a Redis server") // the error repeats it, password and all
 	}
 	o.ContextTimeoutEnabled = true
+	logging.Disable() // what it has to say comes as an error
 	before, after, _ := strings.Cut(in.pattern, "*")
 	return func(yield func(doneBefore, error) bool) {
 		client := redis.NewClient(o)

@@ -83,7 +83,7 @@ func TestAnIncidentIsWorkedOffWhileTheConsumerIsStopped(t *testing.T) {
 	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", "--yes", r.offline()).want(t, cli.Done)
 	// Said again with the same words it is done; with others it is refused.
 	call(t, "dlq", "resolve", all[0], "--reason", "booked by hand", "--yes", r.offline()).want(t, cli.Done).says(t, "by the same words", "1 of 1 letter is resolved")
-	call(t, "dlq", "resolve", all[0], "--reason", "a test", "--yes", r.offline()).want(t, cli.Partly).says(t, "is resolved and cannot")
+	call(t, "dlq", "resolve", all[0], "--reason", "a test", "--yes", r.offline()).want(t, cli.Partly).says(t, "is resolved already")
 	call(t, "dlq", "resolve", all[1], "--reason", "x", terminal("no\n"), r.offline()).want(t, cli.Partly).says(t, "Resolve 1 letter? It cannot be undone.")
 	// A letter is named by how its id begins.
 	call(t, "dlq", "show", all[1][:8], r.offline()).want(t, cli.Done).shows(t, all[1])

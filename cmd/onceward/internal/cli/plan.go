@@ -38,6 +38,8 @@ func (p *planning) read() error {
 		return usage("where to write the plan? -o FILE")
 	case p.to != string(deadletter.ToRetry) && p.to != string(deadletter.ToSource):
 		return usage("--to must be retry or source")
+	case p.expiresIn < time.Minute || p.expiresIn > 30*24*time.Hour:
+		return usage("--expires-in must be 1m to 720h, not %v", p.expiresIn)
 	case p.acceptExpired && p.why == "":
 		return usage("--accept-expired needs a reason: --why TEXT")
 	case len(p.approve) > 0 && p.why == "":
@@ -95,6 +97,7 @@ func (a *app) plan() *cobra.Command {
 	f.flags(c, true)
 	want.flags(c, 0)
 	p.flags(c)
+	c.Flags().Lookup("why").Usage += " (--reason chooses letters)"
 	c.Flags().BoolVar(&p.acceptExpired, "accept-expired", false, "send letters also that are older than the window and have no record: they may have been done, and forgotten")
 	c.Flags().StringSliceVar(&p.approve, "approve", nil, "send the letter with this `ID`, which you have looked at, though it is held or in doubt, or its content has changed; may be repeated\n(with no flag that says which letters, the plan is of these alone)")
 	return c

@@ -58,7 +58,7 @@ func (p *planLines) line(text []byte) {
 		return
 	}
 	p.named.see(l.ID)
-	if l.Decision.Action == deadletter.Refuse {
+	if l.Decision.Action == deadletter.Refuse && l.ID != "" {
 		p.refused.add(l.Decision.Approvable, l.Decision.Expired)
 	}
 	if d := l.Decision; d.Action == deadletter.Refuse || d.Action == deadletter.Skip {

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/cmd/onceward/internal/plain"
+	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
 )
 
 func TestColumnsStayWhereTheyAreFromPageToPage(t *testing.T) {
@@ -98,4 +100,23 @@ func FuzzLinesOfAnImport(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestNothingIsSaidOfWhatNobodyHasSaid(t *testing.T) {
+	var out bytes.Buffer
+	a := &app{Process: &Process{Stdout: &out}, out: plain.Writer{W: &out}}
+	r := dedup.Record{Key: dedup.Key{Consumer: "billing", Scope: "order.create", ID: "a"}, State: dedup.Failed, Job: "replay-1", Approver: "eve"}
+	if err := a.recordFacts(&r); err != nil {
+		t.Fatal(err)
+	}
+	f := a.facts()
+	f.addReasons([]whyNot{{Action: deadletter.Refuse, Why: "no source", Count: 1}})
+	if err := f.flush(); err != nil {
+		t.Fatal(err)
+	}
+	e := deadletter.Entry{Note: dedup.Letter{State: dedup.LetterHeld, Answer: dedup.Failed}}
+	text := out.String() + stateText(&e)
+	if !strings.Contains(text, "by eve\n") || strings.Contains(text, "such as") || strings.Contains(text, "sent by") {
+		t.Errorf("%s", text)
+	}
 }

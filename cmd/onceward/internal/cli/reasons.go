@@ -56,7 +56,11 @@ const shownReasons = 10
 // addReasons adds the most frequent reasons.
 func (f facts) addReasons(all []whyNot) {
 	for _, w := range all[:min(len(all), shownReasons)] {
-		f.add(cmp.Or(string(w.Did), string(w.Action)), fmt.Sprintf("%d: %s (such as %s)", w.Count, w.Why, w.Example))
+		text := fmt.Sprintf("%d: %s", w.Count, w.Why)
+		if w.Example != "" {
+			text += fmt.Sprintf(" (such as %s)", w.Example)
+		}
+		f.add(cmp.Or(string(w.Did), string(w.Action)), text)
 	}
 	if more := len(all) - shownReasons; more > 0 {
 		f.add("", fmt.Sprintf("and %d reasons more, which --json shows", more))

@@ -55,7 +55,8 @@ func TestRecordsAreSeenAndChanged(t *testing.T) {
 	call(t, "record", "get", "ord-1", via).want(t, cli.Done).shows(t, "wrong tax", "run        2")
 
 	// One of them alone; what has failed is a matter of its letter.
-	call(t, "record", "rerun", "--scope", "order.create", "ord-2", "--why", "again", "-o", plan+"2", via).want(t, cli.Nothing)
+	call(t, "record", "rerun", "--scope", "order.create", "ord-2", "--why", "again", "-o", plan+"2", via).want(t, cli.Nothing).says(t, "is failed", "dlq replay plan --key ord-2")
+	call(t, "record", "rerun", "--scope", "order.create", "ord-7", "--why", "again", "-o", plan+"2", via).want(t, cli.Nothing).says(t, `no record of "ord-7"`)
 	golden(t, "rerun.json", call(t, "record", "rerun", "--scope", "order.create", "ord-1", "--why", "again", "-o", plan+"2", "--json", via).want(t, cli.Done).stdout)
 	call(t, "dlq", "replay", "apply", plan+"2", "--yes", via).want(t, cli.Done)
 	call(t, "dlq", "replay", "status", plan+"2", "--wait", "20s", via).want(t, cli.Done)
@@ -79,7 +80,7 @@ func TestAnUnlockedOperationRunsWithItsNextDelivery(t *testing.T) {
 	call(t, "record", "get", "ord-2", via).want(t, cli.Done).shows(t, "in_progress, running until")
 	call(t, "record", "delete", "ord-2", "--reason", "hangs", "--yes", via).want(t, cli.Partly)
 	call(t, "record", "unlock", "ord-2", "--reason", "hangs", terminal("no\n"), via).want(t, cli.Partly).says(t, "what it does happens twice")
-	golden(t, "unlock.json", call(t, "record", "unlock", "ord-2", "--reason", "hangs", "--yes", "--json", via).want(t, cli.Done).stdout)
+	golden(t, "unlock.json", call(t, "record", "unlock", "ord-2", "--reason", "hangs", "--yes", "--json", via).want(t, cli.Done).says(t, "the next delivery runs it").stdout)
 	call(t, "record", "get", "ord-2", via).want(t, cli.Done).shows(t, "its owner is gone", "eve: hangs")
 	r.publish("created", order("ord-2", "fine"))
 	r.quiet()

@@ -77,6 +77,9 @@ func (a *app) changeOne(ctx context.Context, s *session, r *dedup.Record, use st
 		}
 	}
 	switch {
+	case done && kind == dedup.Unlock:
+		a.say("%v: taken from its owner; the next delivery runs it", r.Key)
+		return nil
 	case done:
 		a.say("%v: %s done, it is %s now", r.Key, use, answer.State)
 		return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
 )
 
 // recordRerun plans that what succeeded wrongly runs again.
@@ -39,7 +40,11 @@ It is about one business id, or about all that was completed in some time.`,
 			}
 			return a.with(c.Context(), &f, needs{letters: true, store: true}, func(ctx context.Context, s *session) error {
 				r.To, r.Who, r.Why, r.ExpiresIn = deadletter.Target(p.to), s.who, p.why, p.expiresIn
-				return a.writePlan(p.file, func(w io.Writer) (deadletter.Plan, error) { return s.queue.PlanRerun(ctx, r, w) })
+				err := a.writePlan(p.file, func(w io.Writer) (deadletter.Plan, error) { return s.queue.PlanRerun(ctx, r, w) })
+				if code(err) == Nothing && r.ID != "" {
+					return s.notRerun(ctx, r.ID, r.Scope)
+				}
+				return err
 			})
 		},
 	}
@@ -50,6 +55,19 @@ It is about one business id, or about all that was completed in some time.`,
 	s.StringVar(&between, "completed-between", "", "when they were completed, at or after the first `TIME` and before the second")
 	s.IntVar(&r.Limit, "limit", 0, "at most `N` operations, 0 for all")
 	return c
+}
+
+// notRerun is why one operation does not run again.
+func (s *session) notRerun(ctx context.Context, id, scope string) error {
+	found, err := s.named(ctx, id, scope)
+	if err != nil {
+		return err
+	}
+	state := found[0].State
+	if state == dedup.Failed || state == dedup.Retryable {
+		return nothing("%v is %s, and only what has succeeded runs again so: onceward dlq replay plan --key %s sends its letter", found[0].Key, state, shellWord(id))
+	}
+	return nothing("%v is %s, and only what has succeeded runs again so: there is no plan", found[0].Key, state)
 }
 
 // which reads what is to run again: an id, or a time with its end as the next

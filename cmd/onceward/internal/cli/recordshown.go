@@ -85,14 +85,22 @@ func (a *app) recordFacts(r *dedup.Record) error {
 		if r.Letter != "" {
 			text += ", letter " + r.Letter
 		}
-		f.add("  opened by", fmt.Sprintf("%s, by %s: %s", text, r.Approver, r.Why))
+		f.add("  opened by", said(text+", by "+r.Approver, r.Why))
 	} else if r.Approver != "" {
-		f.add("  changed by", r.Approver+": "+r.Why)
+		f.add("  changed by", said(r.Approver, r.Why))
 	}
 	for _, e := range r.Evidence {
 		f.add("  late write", fmt.Sprintf("%s, %s %s by a superseded owner: %s (it may have run twice)", when(e.At), e.Kind, e.Outcome, e.Note))
 	}
 	return f.flush()
+}
+
+// said is who did something, and why where that was said.
+func said(who, why string) string {
+	if why == "" {
+		return who
+	}
+	return who + ": " + why
 }
 
 func recordState(r *dedup.Record) string {

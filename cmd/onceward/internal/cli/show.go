@@ -162,14 +162,14 @@ func stateText(e *deadletter.Entry) string {
 	}
 	switch {
 	case n.Answer != dedup.Absent:
-		text += fmt.Sprintf(", answered: %s at %s, sent by %s", n.Answer, when(n.Moved), n.Who)
+		text += fmt.Sprintf(", answered: %s at %s", n.Answer, when(n.Moved))
+		if n.Who != "" {
+			text += ", sent by " + n.Who
+		}
 	case n.Who != "":
 		text += fmt.Sprintf(", by %s at %s", n.Who, when(n.Moved))
 	}
-	if n.Why != "" {
-		text += ": " + n.Why
-	}
-	return text
+	return said(text, n.Why)
 }
 
 // wouldDo is what a replay would do, for people.

@@ -35,6 +35,7 @@ func TestAWrongCallIsToldWhatItLacks(t *testing.T) {
 		{[]string{"dlq", "replay", "apply", "f", "--canary", "-1"}, "--canary must be"},
 		{[]string{"dlq", "replay", "apply", "f", "--max-failure-ratio", "2"}, "must be 0 to 1"},
 		{[]string{"dlq", "replay", "status", "f", "--wait", "-1s"}, "--wait must be"},
+		{append([]string{"dlq", "replay", "plan", "-o", "f", "--expires-in", "1s"}, kafka...), "--expires-in must be 1m to 720h, not 1s"},
 		{[]string{"dlq", "list", "--frobnicate"}, "there is no flag --frobnicate"},
 		{[]string{"dlq", "list", "-z"}, "there is no flag -z"},
 		{[]string{"dlq", "list", "--via", "127.0.0.1:8080"}, "http://127.0.0.1:8080"},
@@ -76,6 +77,7 @@ func TestTheHelpOfACommandBeginsWithItsOwnFlags(t *testing.T) {
 		}
 	}
 	call(t, "dlq", "list", "--help").shows(t, "crash-loop, decode", "resolved, discarded, gone, none, all", "Every command:", "--json")
+	call(t, "dlq", "replay", "plan", "--help").shows(t, "(--reason chooses letters)")
 	for _, command := range []string{"dlq replay apply", "dlq replay plan", "dlq replay status", "dlq show", "dlq discard", "dlq list"} {
 		call(t, strings.Fields(command), "--help").shows(t, "Examples:\n  onceward "+command)
 	}
