@@ -31,6 +31,7 @@ func TestALetterThatFailsAgainIsToldAndHeldInTheEnd(t *testing.T) {
 	}
 	// The answer to a copy leaves who sent it.
 	first := ids(t, "--state", "resolved", via)[0]
+	call(t, "dlq", "list", "--state", "resolved", via).want(t, cli.Done).shows(t, "resolved: failed")
 	call(t, "dlq", "show", first, via).want(t, cli.Done).lists(t, ", answered: failed at 20", ", sent by ")
 	call(t, "record", "get", "ord-1", via).want(t, cli.Done).lists(t, "resolved: failed terminal 1 ", first)
 	call(t, "dlq", "list", "--state", "held", via).want(t, cli.Done).shows(t, "ord-1")

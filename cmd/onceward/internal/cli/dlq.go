@@ -74,7 +74,7 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 		if e.Err != nil {
 			text = e.Err.Error()
 		}
-		err := t.row(when(e.Stored), e.State().String(), string(e.Letter.Reason), short(e.Letter.Key.Scope, 24), short(e.Letter.Key.ID, 36), e.Letter.ID, short(text, 60))
+		err := t.row(when(e.Stored), stateWord(e.State(), &e.Note), string(e.Letter.Reason), short(e.Letter.Key.Scope, 24), short(e.Letter.Key.ID, 36), e.Letter.ID, short(text, 60))
 		if err != nil {
 			return err
 		}

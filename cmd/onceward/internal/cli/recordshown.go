@@ -36,15 +36,20 @@ func (a *app) showRecord(r *dedup.Record, letters []dedup.Letter) error {
 	fmt.Fprintln(a.out, "\nletters")
 	t := a.table("NOTED", "STATE", "REASON", "RUN", "WHO", "WHY", "ID")
 	for _, l := range letters {
-		state := l.State.String()
-		if l.Answer != dedup.Absent {
-			state += ": " + l.Answer.String()
-		}
-		if err := t.row(when(l.Noted), state, l.Reason, number(int(l.Run)), l.Who, short(l.Why, 60), l.ID); err != nil {
+		if err := t.row(when(l.Noted), stateWord(l.State, &l), l.Reason, number(int(l.Run)), l.Who, short(l.Why, 60), l.ID); err != nil {
 			return err
 		}
 	}
 	return t.flush()
+}
+
+// stateWord is a letter's state and, where its copy was answered, how: one whose
+// copy has failed again is resolved, too.
+func stateWord(s dedup.LetterState, n *dedup.Letter) string {
+	if n.Answer == dedup.Absent {
+		return s.String()
+	}
+	return s.String() + ": " + n.Answer.String()
 }
 
 // recordFacts is a record for people.
