@@ -53,6 +53,9 @@ func (f *filter) given(c *cobra.Command) bool {
 
 func (f *filter) read(ids []string) (deadletter.Filter, error) {
 	out := deadletter.Filter{IDs: ids, Key: f.key, Limit: f.limit}
+	if err := longEnough(ids); err != nil {
+		return out, err
+	}
 	for _, text := range f.reasons {
 		r := deadletter.Reason(text)
 		if !r.Valid() {

@@ -57,6 +57,9 @@ effect once.`
 			if why == "" || len(why) > dedup.MaxError {
 				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
 			}
+			if err := longEnough(ids); err != nil {
+				return err
+			}
 			if ask {
 				if err := a.confirm("%s %s? It cannot be undone.", strings.ToUpper(use[:1])+use[1:], counted(len(ids), "letter")); err != nil {
 					return err

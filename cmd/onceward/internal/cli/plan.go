@@ -42,6 +42,8 @@ func (p *planning) read() error {
 		return usage("--expires-in must be 1m to 720h, not %v", p.expiresIn)
 	case p.acceptExpired && p.why == "":
 		return usage("--accept-expired needs a reason: --why TEXT")
+	case longEnough(p.approve) != nil:
+		return longEnough(p.approve)
 	case len(p.approve) > 0 && p.why == "":
 		return usage("--approve needs a reason: --why TEXT")
 	}

@@ -17,16 +17,24 @@ const (
 
 const prefixHelp = "An ID may be shortened to its first characters, at least 8, as long as no other letter begins so."
 
+// longEnough refuses ids that name no letter, such as an empty one of a variable
+// that is not set.
+func longEnough(ids []string) error {
+	for _, id := range ids {
+		if len(id) < minPrefix {
+			return usage("an ID has at least %d characters, not %q", minPrefix, id)
+		}
+	}
+	return nil
+}
+
 // whole are the ids that are meant by ids or what they begin with. What begins
 // no letter stays as it is: nothing is found by it. Only a shortened one costs
 // anything: notes and topic are gone through for it.
 func (s *session) whole(ctx context.Context, ids []string) ([]string, error) {
 	found := map[string][]string{}
 	for _, id := range ids {
-		switch {
-		case len(id) < minPrefix:
-			return nil, usage("an ID has at least %d characters, not %q", minPrefix, id)
-		case len(id) < wholeID:
+		if len(id) < wholeID {
 			found[id] = nil
 		}
 	}

@@ -32,6 +32,9 @@ func (a *app) show() *cobra.Command {
 			if _, ok := payloadForms[form]; !ok {
 				return usage("--payload must be auto, text, json, hex or none")
 			}
+			if err := longEnough(args); err != nil {
+				return err
+			}
 			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
 				ids, err := s.whole(ctx, args)
 				if err != nil {
