@@ -54,12 +54,12 @@ func (p *pipeline) place(t *task) {
 // noteKey is the key of a letter's note.
 func (p *pipeline) noteKey(t *task) dedup.Key {
 	switch {
-	case t.bad == nil:
-		return t.view.Key
-	case t.again():
+	case t.bad != nil && t.again():
 		return t.replay.note.Key
+	case t.bad != nil, t.note.reason == string(deadletter.ReasonTooOld):
+		return dedup.LetterKey(p.cfg.Name, t.note.id) // else no record would take the note along when it is swept
 	}
-	return dedup.LetterKey(p.cfg.Name, t.note.id)
+	return t.view.Key
 }
 
 // mail sends a task's letter on its way, and says so.

@@ -45,8 +45,17 @@ func (e *Entry) State() dedup.LetterState {
 	return e.Note.State
 }
 
-// key is the key of the letter's note and record.
-func (e *Entry) key(consumer string) dedup.Key {
+// noteKey is the key of the letter's note: a message that is too old has none
+// by its own key, whose record is forgotten.
+func (e *Entry) noteKey(consumer string) dedup.Key {
+	if e.Letter.Reason == ReasonTooOld {
+		return dedup.LetterKey(consumer, e.Letter.ID)
+	}
+	return e.recordKey(consumer)
+}
+
+// recordKey is the key of the record by which is decided.
+func (e *Entry) recordKey(consumer string) dedup.Key {
 	if e.Letter.Key.ID == "" {
 		return dedup.LetterKey(consumer, e.Letter.ID)
 	}

@@ -52,7 +52,7 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 			note.Source = dedup.Position{Source: s.Identity, Partition: s.Partition, Offset: s.Offset}
 		}
 		noted, ids = append(noted, w), append(ids, l.ID)
-		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.key(q.Consumer), Letter: &dedup.LetterOp{Letter: note, Window: q.window()}})
+		ops = append(ops, dedup.Op{Kind: dedup.NoteLetter, Key: w.e.noteKey(q.Consumer), Letter: &dedup.LetterOp{Letter: note, Window: q.window()}})
 	}
 	if len(ops) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 	}
 	var keys []dedup.Key
 	for _, w := range noted {
-		keys = append(keys, w.e.key(q.Consumer))
+		keys = append(keys, w.e.recordKey(q.Consumer))
 	}
 	notes, records, err := q.know(ctx, ids, keys)
 	for i := range records {

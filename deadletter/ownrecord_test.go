@@ -202,3 +202,23 @@ func TestACopyInTheSourceThatIsReadTooLateDoesNotRun(t *testing.T) {
 		}
 	})
 }
+
+// There is no record of its key that could take the note along.
+func TestTheNoteOfATooOldLetterIsForgottenAfterItsWindow(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
+		d.mend(nil)
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		time.Sleep(16 * 24 * time.Hour)
+		d.digest()
+		id := d.letters(deadletter.Filter{Reasons: []deadletter.Reason{deadletter.ReasonTooOld}})[0].Letter.ID
+		if err := d.q.Move(t.Context(), id, dedup.LetterDiscarded, "ann", "the customer came again"); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(16 * 24 * time.Hour)
+		d.digest()
+		for n, err := range d.store.ScanLetters(t.Context(), "billing") {
+			t.Errorf("there is a note: %+v, %v", n, err)
+		}
+	})
+}

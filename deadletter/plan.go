@@ -217,7 +217,7 @@ func (q *Queue) identity(ctx context.Context) (string, error) {
 func (q *Queue) records(ctx context.Context, entries []Entry) ([]dedup.Record, error) {
 	keys := make([]dedup.Key, len(entries))
 	for i := range entries {
-		keys[i] = entries[i].key(q.Consumer)
+		keys[i] = entries[i].recordKey(q.Consumer)
 	}
 	_, records, err := q.know(ctx, nil, keys)
 	return records, err

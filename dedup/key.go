@@ -34,10 +34,10 @@ const reserved = "onceward."
 // "onceward.". Neither a route nor a guard nor a letter can have it.
 func ReservedScope(scope string) bool { return strings.HasPrefix(scope, reserved) }
 
-// LetterKey is the key of a dead letter whose message has no usable one. The
-// record under it begins with the letter's note, failed; it is opened for a
-// further run and ends as those of other letters do; and it is swept, with the
-// note, when its window is over.
+// LetterKey is the key of a dead letter whose message has no usable one, or one
+// whose record is forgotten (too-old). The record under it begins with the
+// letter's note, failed; it is opened for a further run and ends as those of
+// other letters do; and it is swept, with the note, when its window is over.
 func LetterKey(consumer, id string) Key {
 	return Key{Consumer: consumer, Scope: LetterScope, ID: id}
 }
