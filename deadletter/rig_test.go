@@ -148,7 +148,7 @@ func (d *desk) digest(payloads ...string) {
 	stop()
 }
 
-// orders are messages of orders o-0, o-1, …
+// orders are messages of the orders o-0, o-1 and so on.
 func orders(n int) []string {
 	payloads := make([]string, n)
 	for i := range payloads {
