@@ -59,12 +59,18 @@ import (
 	"context"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"syscall"
 
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
 )
 
 func main() {
+	if os.Getenv("GOGC") == "" {
+		// It runs beside the consumer, on a machine that was not chosen for it, and
+		// mostly waits for others: memory is dearer than time.
+		debug.SetGCPercent(40)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// What is under way is ended in order; a second signal does not wait for it.
 	context.AfterFunc(ctx, stop)
