@@ -80,30 +80,42 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 	if err != nil {
 		return err
 	}
-	if err := s.strange(ctx, mark); err != nil {
+	found, err := s.strange(ctx, mark)
+	if err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.mark = mark
-	s.seen = map[string]bool{mark: true}
+	// What was found is this source's. It may still be there at the next look,
+	// beside a partition that is not written to now; so may what was written
+	// without an answer.
+	seen := map[string]bool{mark: true, s.mark: true}
+	for _, text := range slices.Concat(found, s.unsure) {
+		seen[text] = true
+	}
 	for _, l := range s.lanes {
 		l.force = true
-		if l.Mark != "" {
-			s.seen[l.Mark] = true
-		}
+		seen[l.Mark] = true
 	}
+	s.mark, s.seen = mark, seen
 	s.mu.Unlock()
 	err = s.commit(ctx, s.all())
 	if errors.Is(err, group.ErrNotOwned) {
 		err = nil
 	}
+	s.mu.Lock()
+	if err == nil {
+		s.unsure = nil
+	} else {
+		s.unsure = append(s.unsure, mark)
+	}
+	s.mu.Unlock()
 	if err != nil || !first {
 		return err
 	}
 	// Two that begin at the same time both looked before either wrote. After
 	// its own mark is there, at least one of them sees the other's, and takes
 	// its own back: nothing has run yet.
-	if err = s.strange(ctx, mark); err == nil {
+	if _, err = s.strange(ctx, mark); err == nil {
 		return nil
 	}
 	s.mu.Lock()
@@ -119,20 +131,19 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 }
 
 // strange looks for a mark on any partition that this source has neither
-// written nor handed on with a lane.
-func (s *source) strange(ctx context.Context, mark string) error {
-	found, err := s.marks(ctx)
-	if err != nil {
-		return err
+// written nor handed on with a lane. It returns what it has found.
+func (s *source) strange(ctx context.Context, mark string) (found []string, err error) {
+	if found, err = s.marks(ctx); err != nil {
+		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, text := range found {
 		if text != mark && !s.seen[text] {
-			return &brokers.MarkError{Found: text}
+			return nil, &brokers.MarkError{Found: text}
 		}
 	}
-	return nil
+	return found, nil
 }
 
 // Marks implements [brokers.MarkReader].

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -54,6 +55,41 @@ func TestOfTwoThatMarkAtOnceNotBothAreAccepted(t *testing.T) {
 	marks, err := one.Source.(brokers.MarkReader).Marks(t.Context())
 	if err != nil || len(marks) != 2-refused {
 		t.Errorf("%d were refused, and the marks are %q, %v", refused, marks, err)
+	}
+}
+
+// A coordinator that is lost leaves marks behind: written before, and perhaps
+// with a commit that nobody answered.
+func TestOwnMarksOfFailedCommitsAreNotThoseOfAnotherStore(t *testing.T) {
+	t.Parallel()
+	c := fake(t)
+	s := open(t, connect(t, quick(c.ListenAddrs()...)), spec())
+	eventually(t, "it has its partitions", func() bool { return s.owns() == 4 })
+	if err := s.Mark(t.Context(), "write 1"); err != nil {
+		t.Fatal(err)
+	}
+	var failing atomic.Bool
+	failing.Store(true)
+	c.ControlKey(int16(kmsg.OffsetCommit), func(kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		if failing.Load() {
+			return nil, errors.New("the connection is lost"), true
+		}
+		return nil, nil, false
+	})
+	for _, mark := range []string{"write 2", "write 3"} {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := s.Mark(ctx, mark)
+		cancel()
+		if err == nil || errors.As(err, new(*brokers.MarkError)) {
+			t.Fatalf("%s: %v", mark, err)
+		}
+	}
+	failing.Store(false)
+	for _, mark := range []string{"write 4", "write 5"} {
+		if err := s.Mark(t.Context(), mark); err != nil {
+			t.Errorf("%s: %v", mark, err)
+		}
 	}
 }
 

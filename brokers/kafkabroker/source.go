@@ -57,7 +57,8 @@ type source struct {
 	known   map[string]cluster.ID    // ids of topics that were read
 	flights map[int32]int            // fetches on their way, by broker
 	mark    string                   // written by this source
-	seen    map[string]bool          // marks that this source wrote or read
+	seen    map[string]bool          // marks that this source wrote or read, and that may still be there
+	unsure  []string                 // marks whose commits failed, or were not answered, since the last that did not
 }
 
 var _ brokers.Source = (*source)(nil)
