@@ -22,8 +22,8 @@ const (
 	// AdminApprove decides what a guard is there for: it discards letters, frees
 	// those that are held or another job's, runs again what is in doubt, what is
 	// held, what may have been done and forgotten, and what has other content under
-	// its key, decides about effects, and
-	// unlocks, deletes, imports and reconciles records.
+	// its key, decides about effects, and unlocks, deletes, imports and reconciles
+	// records.
 	AdminApprove
 )
 

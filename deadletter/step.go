@@ -25,16 +25,17 @@ func (a *application) next(w *work) (step, string) {
 	if it.ID == "" {
 		return a.nextRerun(w)
 	}
+	sent := n.Job == a.f.Job && (n.State == dedup.LetterSent || n.State == dedup.LetterResolved)
 	if it.Decision.Action == Refuse {
 		// Expired, and accepted by an earlier call if at all.
-		if n.Job == a.f.Job && (n.State == dedup.LetterSent || n.State == dedup.LetterResolved) || it.diedAgain(n, a.f.Job) {
+		if sent || it.diedAgain(n, a.f.Job) {
 			return doNothing, ""
 		}
 		return doRefuse, it.Decision.Why
 	}
 	if it.Decision.Action.sends() {
 		switch {
-		case n.Job == a.f.Job && (n.State == dedup.LetterSent || n.State == dedup.LetterResolved):
+		case sent:
 			return doNothing, ""
 		case n.Job == a.f.Job && n.State == dedup.LetterOpen && it.Key == "":
 			w.reopen = w.r.State == dedup.Failed // else that was done before the job died
