@@ -204,6 +204,7 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		from = dedup.LetterOpen
 	}
 	others := (from == dedup.LetterOpen || from == dedup.LetterSent) && n.job != "" && n.job != l.Job
+	again := from == dedup.LetterOpen && to == from && l.Job != "" && l.Job == n.job
 	finished := f.state == dedup.Absent || f.state == dedup.Succeeded || f.state == dedup.Failed || f.state == dedup.Tombstone
 	switch {
 	case n.state != from || !contains(ways[from], to.String()):
@@ -212,6 +213,8 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 		return dedup.Refused
 	case others && !answers && (to == dedup.LetterResolved || to == dedup.LetterDiscarded || to == dedup.LetterSent || from == to && l.Job != ""):
 		return dedup.Refused
+	case again && l.Token != "" && l.Token != n.token:
+		return dedup.Refused // its copy bears the token that the job took it with
 	}
 	if to == dedup.LetterSent || to == dedup.LetterOpen {
 		if l.Token != "" || l.Job != "" && n.job != l.Job {
