@@ -33,7 +33,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 		f := d.plan(deadletter.Selection{})
 		before := d.store.Info().Sequence
 		want(t, "would be", d.apply(f, deadletter.ApplyConfig{DryRun: true, Canary: 1}), map[deadletter.Did]int{deadletter.DidSend: 1})
-		if n := len(d.broker.Messages("orders.billing.retry")); n != 0 || d.store.Info().Sequence != before {
+		if n := len(d.mem.Messages("orders.billing.retry")); n != 0 || d.store.Info().Sequence != before {
 			t.Errorf("%d copies, store %d → %d", n, before, d.store.Info().Sequence)
 		}
 	})

@@ -9,134 +9,17 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
-	"github.com/twmb/franz-go/pkg/kerr"
-	"github.com/twmb/franz-go/pkg/kfake"
-	"github.com/twmb/franz-go/pkg/kgo"
-	"github.com/twmb/franz-go/pkg/kmsg"
-
 	"github.com/onceward/onceward/brokers"
-	"github.com/onceward/onceward/brokers/kafkabroker"
-	"github.com/onceward/onceward/brokers/membroker"
-	"github.com/onceward/onceward/brokers/natsbroker"
 	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
 )
-
-// browsing is what an adapter's Connect gives.
-type browsing interface {
-	brokers.Broker
-	brokers.Browser
-}
-
-// ground is a broker that a test has for itself.
-type ground struct {
-	topic, publish string // publish is a subject, on JetStream
-	connect        func() (browsing, error)
-	// drop removes what lies below an offset, as retention does.
-	drop func(topic string, partition int32, below int64) error
-}
-
-var grounds = map[string]func(*testing.T) ground{"membroker": memGround, "JetStream": natsGround, "Kafka": kafkaGround}
-
-// stays is a connection that lasts as long as its broker.
-type stays struct{ *membroker.Broker }
-
-func (stays) Close() error { return nil }
-
-func memGround(*testing.T) ground {
-	b := membroker.New(membroker.Config{Topics: map[string]int{"orders": 3}})
-	return ground{
-		topic: "orders", publish: "orders", connect: func() (browsing, error) { return stays{b}, nil },
-		drop: func(topic string, partition int32, below int64) error {
-			b.DropBelow(topic, partition, below)
-			return nil
-		},
-	}
-}
-
-func natsGround(t *testing.T) ground {
-	s, err := server.NewServer(&server.Options{
-		ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-		MaxPayload: 2 << 20,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS server does not answer")
-	}
-	nc, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}}); err != nil {
-		t.Fatal(err)
-	}
-	return ground{
-		topic: "ORDERS", publish: "ORDERS.created",
-		connect: func() (browsing, error) {
-			return natsbroker.Connect(t.Context(), natsbroker.Config{URL: s.ClientURL(), Create: true, AckWait: 2 * time.Second})
-		},
-		drop: func(topic string, _ int32, below int64) error {
-			name, _, _ := strings.Cut(topic, ".")
-			stream, err := js.Stream(t.Context(), name)
-			if err != nil {
-				return err
-			}
-			return stream.Purge(t.Context(), jetstream.WithPurgeSequence(uint64(below)))
-		},
-	}
-}
-
-func kafkaGround(t *testing.T) ground {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "orders"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(cluster.Close)
-	client, err := kgo.NewClient(kgo.SeedBrokers(cluster.ListenAddrs()...))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(client.Close)
-	return ground{
-		topic: "orders", publish: "orders",
-		connect: func() (browsing, error) {
-			return kafkabroker.Connect(t.Context(), kafkabroker.Config{
-				Brokers: cluster.ListenAddrs(), Create: true, CommitInterval: 50 * time.Millisecond, WatchInterval: 100 * time.Millisecond,
-			})
-		},
-		drop: func(topic string, partition int32, below int64) error {
-			req, of, at := kmsg.NewPtrDeleteRecordsRequest(), kmsg.NewDeleteRecordsRequestTopic(), kmsg.NewDeleteRecordsRequestTopicPartition()
-			at.Partition, at.Offset = partition, below
-			of.Topic, of.Partitions = topic, append(of.Partitions, at)
-			req.Topics, req.TimeoutMillis = append(req.Topics, of), 5000
-			got, err := req.RequestWith(t.Context(), client)
-			if err != nil {
-				return err
-			}
-			return kerr.ErrorForCode(got.Topics[0].Partitions[0].ErrorCode)
-		},
-	}
-}
 
 // site is a consumer with a file on a ground.
 type site struct {

@@ -63,8 +63,8 @@ func TestAPlanIsRefusedWhereAnotherTopicHasTheName(t *testing.T) {
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`)
 		f := d.plan(deadletter.Selection{})
-		d.broker.RemoveTopic(d.q.Topic)
-		d.broker.AddTopic(d.q.Topic, 1)
+		d.mem.RemoveTopic(d.q.Topic)
+		d.mem.AddTopic(d.q.Topic, 1)
 		if _, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{}); !errors.Is(err, deadletter.ErrRefused) {
 			t.Errorf("applied: %v", err)
 		}
@@ -144,16 +144,16 @@ func TestACopyWithAnotherTokenIsNoRepeatOfTheOneBefore(t *testing.T) {
 func TestAForgedLetterIsNotSentToATopicOfOthers(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the topics are there
-		d.broker.AddTopic("payroll", 1)
+		d.mem.AddTopic("payroll", 1)
 		for i, topic := range []string{"payroll", "orders"} {
-			d.broker.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
+			d.mem.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
 				ID: fmt.Sprintf("forged-%d", i), Consumer: "billing", Reason: deadletter.ReasonDecode, Run: 1, Value: []byte("{}"),
 				Source: deadletter.Source{Topic: topic, Offset: 1},
 			}, d.q.Topic))
 		}
 		want(t, "applied", d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{}),
 			map[deadletter.Did]int{deadletter.DidRefuse: 1, deadletter.DidSend: 1})
-		if n := len(d.broker.Messages("payroll")); n != 0 {
+		if n := len(d.mem.Messages("payroll")); n != 0 {
 			t.Errorf("%d messages were sent there", n)
 		}
 	})
@@ -163,15 +163,15 @@ func TestAForgedLetterCommandsNoServer(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the topics are there
 		for i, subject := range []string{"$JS.API.STREAM.PURGE.ORDERS", "_INBOX.somebody", "orders.new"} {
-			d.broker.AddTopic(subject, 1)
-			d.broker.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
+			d.mem.AddTopic(subject, 1)
+			d.mem.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
 				ID: fmt.Sprintf("forged-%d", i), Consumer: "billing", Reason: deadletter.ReasonDecode, Run: 1, Value: []byte("{}"),
 				Source: deadletter.Source{Topic: "ORDERS", Subject: subject, Offset: 1, JetStream: true},
 			}, d.q.Topic))
 		}
 		want(t, "applied", d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{}),
 			map[deadletter.Did]int{deadletter.DidRefuse: 2, deadletter.DidSend: 1})
-		if n := len(d.broker.Messages("$JS.API.STREAM.PURGE.ORDERS")) + len(d.broker.Messages("_INBOX.somebody")); n != 0 {
+		if n := len(d.mem.Messages("$JS.API.STREAM.PURGE.ORDERS")) + len(d.mem.Messages("_INBOX.somebody")); n != 0 {
 			t.Errorf("%d commands were given", n)
 		}
 	})

@@ -44,8 +44,8 @@ func (d *desk) withStore(s deadletter.Store) *deadletter.Queue {
 // reads.
 func (d *desk) foreign(f deadletter.Foreign, payload string, headers ...brokers.Header) {
 	f.Consumer, f.Topic = "billing", "orders"
-	d.broker.AddTopic("bare", 1)
-	d.broker.Produce("bare", brokers.Outgoing{Value: []byte(payload), Headers: headers})
+	d.mem.AddTopic("bare", 1)
+	d.mem.Produce("bare", brokers.Outgoing{Value: []byte(payload), Headers: headers})
 	d.q.Topic, d.q.Read = "bare", f.Read
 	d.digest() // so that the retry topic is there
 }
@@ -235,7 +235,7 @@ func TestANoteForALetterOfOthersLeavesAnOwedLetterOwed(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		dead := d.q.Topic
-		d.broker.FailPublish(dead, errors.New("no connection"))
+		d.mem.FailPublish(dead, errors.New("no connection"))
 		d.produce(`{"order_id":"a"}`)
 		d.foreign(keyed("a"), `{"order_id":"a"}`)
 		if !d.record("a").Owed {
@@ -245,9 +245,9 @@ func TestANoteForALetterOfOthersLeavesAnOwedLetterOwed(t *testing.T) {
 		if err := d.q.Note(t.Context(), &e); !errors.Is(err, deadletter.ErrRefused) {
 			t.Errorf("noted: %v", err)
 		}
-		d.broker.FailPublish(dead, nil)
+		d.mem.FailPublish(dead, nil)
 		d.digest()
-		if n := len(d.broker.Messages(dead)); n != 1 {
+		if n := len(d.mem.Messages(dead)); n != 1 {
 			t.Errorf("%d letters were written", n)
 		}
 	})

@@ -24,7 +24,7 @@ func (d *desk) recordOf(e *deadletter.Entry) dedup.Record {
 func TestTheRecordOfALetterFromTheRetryTopicIsForgottenAfterItsWindow(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the retry topic is there
-		d.broker.Produce(d.broker.Destinations("billing", "orders").Retry, brokers.Outgoing{Value: []byte("v2 {}")})
+		d.mem.Produce(d.broker.Destinations("billing", "orders").Retry, brokers.Outgoing{Value: []byte("v2 {}")})
 		d.digest()
 		e := d.letters(deadletter.Filter{})[0]
 		if err := d.q.Move(t.Context(), e.Letter.ID, dedup.LetterDiscarded, "ann", "cannot be read"); err != nil {
@@ -143,10 +143,10 @@ func TestAJobOpensNoRecordOfALetterThatItHoldsNoMore(t *testing.T) {
 func TestALetterFromTheRetryTopicThatRetentionHasRemovedIsGone(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.digest() // so that the retry topic is there
-		d.broker.Produce(d.broker.Destinations("billing", "orders").Retry, brokers.Outgoing{Value: []byte("v2 {}")})
+		d.mem.Produce(d.broker.Destinations("billing", "orders").Retry, brokers.Outgoing{Value: []byte("v2 {}")})
 		d.digest()
 		e := d.letters(deadletter.Filter{})[0]
-		d.broker.DropBelow(d.q.Topic, e.At.Partition, e.At.Offset+1)
+		d.mem.DropBelow(d.q.Topic, e.At.Partition, e.At.Offset+1)
 		d.produce("v2 {}")
 		time.Sleep(2 * time.Hour)
 		d.digest()
@@ -162,7 +162,7 @@ func TestAForgedLetterHasNoRecordOfTheFrameworksOwn(t *testing.T) {
 		atDesk(t, func(t *testing.T, d *desk) {
 			d.handleBy(terminal)
 			d.digest(`{"order_id":"a"}`)
-			d.broker.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
+			d.mem.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
 				ID: "forged", Consumer: "billing", Reason: deadletter.ReasonTerminal, Run: 1, Key: key, Value: []byte("{}"),
 				Source: deadletter.Source{Topic: "orders", Offset: 1},
 			}, d.q.Topic))

@@ -42,13 +42,13 @@ func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
 			d.digest(`{"order_id":"a"}`)
 			d.mend(nil)
 			f := d.plan(deadletter.Selection{})
-			d.broker.FailPublish("orders.billing.retry", fault)
+			d.mem.FailPublish("orders.billing.retry", fault)
 			r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{})
 			if r.Counts[deadletter.DidSend] != 0 || r.Counts[deadletter.DidFail] != 1 || (err != nil) == (fault == brokers.ErrTooLarge) {
 				t.Errorf("%v: %+v, %v", fault, r, err)
 			}
 			want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Waiting: 1})
-			d.broker.FailPublish("orders.billing.retry", nil)
+			d.mem.FailPublish("orders.billing.retry", nil)
 			want(t, "again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
 			d.digest()
 			d.once("a")
@@ -62,7 +62,7 @@ func TestACopyWhoseConfirmationIsLostIsSentAgainAndRunsOnce(t *testing.T) {
 		d.digest(`{"order_id":"a"}`, `v2 {"order_id":"b"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
-		d.broker.LoseConfirmations("orders.billing.retry", 3)
+		d.mem.LoseConfirmations("orders.billing.retry", 3)
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
 		d.digest()
 		d.once("a", "b")
@@ -75,7 +75,7 @@ func TestOthersWhoReadTheSourceDoNotSeeAReplay(t *testing.T) {
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`)
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
-		if n := len(d.broker.Messages("orders")); n != 1 {
+		if n := len(d.mem.Messages("orders")); n != 1 {
 			t.Errorf("the source has %d messages", n)
 		}
 	})
@@ -115,7 +115,7 @@ func TestAMessageWithoutAKeyGoesToItsPartitionWhereThereIsOne(t *testing.T) {
 		for partition, want := range map[int32]bool{1: true, 7: false} {
 			d := newDesk(t)
 			at := int32(1)
-			d.broker.Produce("orders", brokers.Outgoing{Partition: &at, Value: []byte("no json")})
+			d.mem.Produce("orders", brokers.Outgoing{Partition: &at, Value: []byte("no json")})
 			d.digest()
 			d.q.Read = func(m *brokers.Delivery) (deadletter.Letter, error) {
 				l, err := deadletter.Decode(m)
@@ -123,7 +123,7 @@ func TestAMessageWithoutAKeyGoesToItsPartitionWhereThereIsOne(t *testing.T) {
 				return l, err
 			}
 			d.apply(d.plan(deadletter.Selection{To: deadletter.ToSource}), deadletter.ApplyConfig{})
-			all := d.broker.Messages("orders")
+			all := d.mem.Messages("orders")
 			if len(all) != 2 || want && all[1].Partition != 1 {
 				t.Errorf("partition %d of once: %+v", partition, all)
 			}
@@ -148,7 +148,7 @@ func TestTwentyRoundsLeaveTheHeadersAsTheyWere(t *testing.T) {
 					}
 					d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
 					d.digest()
-					copies, size, traces := d.broker.Messages("orders.billing.retry"), 0, 0
+					copies, size, traces := d.mem.Messages("orders.billing.retry"), 0, 0
 					if len(copies) != round+1 {
 						t.Fatalf("%d copies in round %d", len(copies), round)
 					}
@@ -180,7 +180,7 @@ func TestAForgedLetterOfAnotherConsumerHoldsUpNobody(t *testing.T) {
 		forged := deadletter.Encode(deadletter.Letter{ID: "forged", Consumer: "shipping", Reason: deadletter.ReasonTerminal, Source: deadletter.Source{Topic: "orders"}}, d.q.Topic)
 		for _, partition := range []int32{0, 1} {
 			forged.Partition = &partition
-			d.broker.Produce(d.q.Topic, forged)
+			d.mem.Produce(d.q.Topic, forged)
 		}
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
@@ -197,7 +197,7 @@ func TestLettersThatRetentionRemovedUnseenAreMissedByAPlanOfAll(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		d.digest(orders(12)...)
-		d.broker.DropBelow(d.q.Topic, 0, 100)
+		d.mem.DropBelow(d.q.Topic, 0, 100)
 		left := len(d.letters(deadletter.Filter{}))
 		if p := d.plan(deadletter.Selection{}); p.Letters != left {
 			t.Errorf("too early to miss any: %v", p.Counts)

@@ -57,7 +57,7 @@ func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
 		f := d.plan(deadletter.Selection{})
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
 		want(t, "applied at once again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 3})
-		if n := len(d.broker.Messages("orders.billing.retry")); n != 3 {
+		if n := len(d.mem.Messages("orders.billing.retry")); n != 3 {
 			t.Errorf("%d copies were published", n)
 		}
 		d.digest()
@@ -138,15 +138,15 @@ func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *tes
 		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
-		d.broker.FailPublish("orders.billing.retry", errors.New("no connection"))
+		d.mem.FailPublish("orders.billing.retry", errors.New("no connection"))
 		if _, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{}); err == nil {
 			t.Fatal("nothing was published, and nobody is told")
 		}
 		d.digest(`{"order_id":"a"}`)
 		d.once("a")
-		d.broker.FailPublish("orders.billing.retry", nil)
+		d.mem.FailPublish("orders.billing.retry", nil)
 		want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 1})
-		if n := len(d.broker.Messages("orders.billing.retry")); n != 0 {
+		if n := len(d.mem.Messages("orders.billing.retry")); n != 0 {
 			t.Errorf("%d copies were sent of what had succeeded", n)
 		}
 		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1})
@@ -219,7 +219,7 @@ func TestLettersThatRetentionHasRemovedAreGoneAndOthersGoOn(t *testing.T) {
 		d.digest(orders(20)...)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
-		d.broker.DropBelow(d.q.Topic, 0, 3)
+		d.mem.DropBelow(d.q.Topic, 0, 3)
 		got := d.apply(f, deadletter.ApplyConfig{})
 		want(t, "applied", got, map[deadletter.Did]int{deadletter.DidMiss: 3, deadletter.DidSend: 17})
 		d.digest()
@@ -240,7 +240,7 @@ func TestAPointerLetterSendsTheMessageThatItPointsTo(t *testing.T) {
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 2})
-		if !slices.ContainsFunc(d.broker.Messages("orders.billing.retry"), func(m membroker.Message) bool { return string(m.Value) == large }) {
+		if !slices.ContainsFunc(d.mem.Messages("orders.billing.retry"), func(m membroker.Message) bool { return string(m.Value) == large }) {
 			t.Error("no copy of the large message is sent")
 		}
 	})
@@ -259,11 +259,11 @@ func TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker(t *testing.T) {
 					{Key: "Nats-Msg-Id", Value: []byte("1")}, {Key: "nats-rollup", Value: []byte("all")}, {Key: "DL-forged", Value: []byte("1")},
 				},
 			}
-			d.broker.Produce("orders", original)
+			d.mem.Produce("orders", original)
 			d.digest()
 			d.apply(d.plan(deadletter.Selection{To: to}), deadletter.ApplyConfig{})
 			topic := map[deadletter.Target]string{deadletter.ToRetry: "orders.billing.retry", deadletter.ToSource: "orders"}[to]
-			all := d.broker.Messages(topic)
+			all := d.mem.Messages(topic)
 			last := all[len(all)-1]
 			var own []string
 			kept := slices.DeleteFunc(slices.Clone(last.Headers), func(h brokers.Header) bool {
@@ -294,12 +294,12 @@ func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
 			return terminal(o)
 		})
 		for _, id := range []string{"a", "b", "c"} {
-			d.broker.Produce("orders", brokers.Outgoing{Key: []byte("customer-1"), Value: []byte(`{"order_id":"` + id + `"}`)})
+			d.mem.Produce("orders", brokers.Outgoing{Key: []byte("customer-1"), Value: []byte(`{"order_id":"` + id + `"}`)})
 		}
 		d.digest()
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
 		var order []byte
-		for _, m := range d.broker.Messages("orders.billing.retry") {
+		for _, m := range d.mem.Messages("orders.billing.retry") {
 			order = append(order, m.Value[len(`{"order_id":"`)])
 		}
 		if string(order) != "abc" {

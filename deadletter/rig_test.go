@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/brokers"
-	"github.com/onceward/onceward/brokers/membroker"
 	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
@@ -29,8 +28,9 @@ type order struct {
 
 // desk is a consumer, its broker and its store, and the queue of its letters.
 type desk struct {
+	ground
 	t      *testing.T
-	broker *membroker.Broker
+	broker browsing
 	store  dedup.Store
 	q      *deadletter.Queue
 	window time.Duration // of the consumer; 0: its default
@@ -48,28 +48,91 @@ func atDesk(t *testing.T, test func(*testing.T, *desk)) {
 	synctest.Test(t, func(t *testing.T) { test(t, newDesk(t)) })
 }
 
+// atEveryDesk runs a test as atDesk does, on each broker.
+func atEveryDesk(t *testing.T, test func(*testing.T, *desk)) {
+	t.Helper()
+	for name, on := range insides {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) { test(t, deskOn(t, on(t, dir))) })
+		})
+	}
+}
+
 func newDesk(t *testing.T) *desk {
 	t.Helper()
-	d := &desk{
-		t: t, broker: membroker.New(membroker.Config{Topics: map[string]int{"orders": 2}}), store: memstore.New(),
-		effects: map[string]int{}, runs: map[string]int{}, broken: true,
-	}
-	d.q = &deadletter.Queue{
-		Topic: d.broker.Destinations("billing", "orders").DeadLetter, Consumer: "billing", Broker: d.broker, Store: d.store,
-	}
+	return deskOn(t, memGround(t))
+}
+
+func deskOn(t *testing.T, g ground) *desk {
+	t.Helper()
+	d := &desk{ground: g, t: t, store: memstore.New(), effects: map[string]int{}, runs: map[string]int{}, broken: true}
+	d.open()
+	t.Cleanup(d.close)
+	d.q = &deadletter.Queue{Topic: d.destinations().DeadLetter, Consumer: "billing", Broker: d.broker, Store: d.store}
 	return d
 }
 
+func (d *desk) open() {
+	d.t.Helper()
+	var err error
+	if d.broker, err = d.connect(); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+func (d *desk) close() {
+	if err := d.broker.Close(); err != nil {
+		d.t.Error(err)
+	}
+}
+
+func (d *desk) destinations() brokers.Destinations { return d.broker.Destinations("billing", d.topic) }
+
+// wait lets days pass: without a connection, since each would have to be kept
+// alive all the time.
+func (d *desk) wait(days int) {
+	d.t.Helper()
+	d.close()
+	time.Sleep(time.Duration(days) * 24 * time.Hour)
+	d.open()
+	d.q.Broker = d.broker
+}
+
 func (d *desk) produce(payloads ...string) {
-	for _, p := range payloads {
+	d.t.Helper()
+	messages := make([]brokers.Outgoing, len(payloads))
+	for i, p := range payloads {
 		var o order
 		_ = json.Unmarshal([]byte(p), &o) // what is no order has no key
-		m := brokers.Outgoing{Value: []byte(p), Headers: []brokers.Header{{Key: "traceparent", Value: []byte("00-1-2-01")}, {Key: "Nats-Msg-Id", Value: []byte("old")}}}
+		messages[i] = brokers.Outgoing{Value: []byte(p), Headers: []brokers.Header{{Key: "traceparent", Value: []byte("00-1-2-01")}, {Key: "Nats-Msg-Id", Value: []byte("old")}}}
 		if o.ID != "" {
-			m.Key = []byte(o.ID)
+			messages[i].Key = []byte(o.ID)
 		}
-		d.broker.Produce("orders", m)
 	}
+	d.publishTo(d.publish, messages...)
+}
+
+func (d *desk) publishTo(topic string, messages ...brokers.Outgoing) {
+	d.t.Helper()
+	for i := range messages {
+		messages[i].Topic = topic
+	}
+	if err := errors.Join(d.broker.Publish(d.t.Context(), messages)...); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// messages are what a topic holds.
+func (d *desk) messages(topic string) (all []*brokers.Delivery) {
+	d.t.Helper()
+	for m, err := range d.broker.Browse(d.t.Context(), topic, brokers.From{}) {
+		if err != nil {
+			d.t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	return all
 }
 
 // handle books an order, as do allows.
@@ -114,7 +177,7 @@ func (d *desk) handleBy(do func(order) error) {
 func (d *desk) consume() (stop func()) {
 	d.t.Helper()
 	c, err := consumer.New(consumer.Config{
-		Name: "billing", Broker: d.broker, Topics: []string{"orders"}, StartFrom: consumer.Earliest, Store: d.store,
+		Name: "billing", Broker: d.broker, Topics: []string{d.topic}, StartFrom: consumer.Earliest, Store: d.store,
 		Logger: slog.New(slog.DiscardHandler),
 	}, consumer.Route{
 		Scope:  "order.create",

@@ -62,7 +62,7 @@ func TestOfTwoLettersOfOneKeyInOnePlanTheSecondIsLeftToAnother(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.mend(nil)
 		d.foreign(keyed("a"), `{"order_id":"a"}`)
-		d.broker.Produce("bare", brokers.Outgoing{Value: []byte(`{"order_id":"a"}`)})
+		d.mem.Produce("bare", brokers.Outgoing{Value: []byte(`{"order_id":"a"}`)})
 		f := d.plan(deadletter.Selection{})
 		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Send: 1, deadletter.Skip: 1})
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1, deadletter.DidSkip: 1})

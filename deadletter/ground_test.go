@@ -1,0 +1,139 @@
+package deadletter_test
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kgo"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/kafkabroker"
+	"github.com/onceward/onceward/brokers/membroker"
+	"github.com/onceward/onceward/brokers/natsbroker"
+	"github.com/onceward/onceward/internal/memnet"
+	"github.com/onceward/onceward/internal/natstest"
+)
+
+// browsing is what an adapter's Connect gives.
+type browsing interface {
+	brokers.Broker
+	brokers.Browser
+}
+
+// ground is a broker that a test has for itself.
+type ground struct {
+	topic, publish string // publish is a subject, on JetStream
+	connect        func() (browsing, error)
+	// drop removes what lies below an offset, as retention does.
+	drop func(topic string, partition int32, below int64) error
+	mem  *membroker.Broker // nil elsewhere
+}
+
+// grounds are reached through sockets; those inside can be in a bubble. dir is
+// for the files of a server.
+var (
+	grounds = map[string]func(t *testing.T) ground{"membroker": memGround, "JetStream": natsGround, "Kafka": kafkaGround}
+	insides = map[string]func(t *testing.T, dir string) ground{
+		"membroker": func(t *testing.T, _ string) ground { return memGround(t) }, "JetStream": natsInside, "Kafka": kafkaInside,
+	}
+)
+
+// stays is a connection that lasts as long as its broker.
+type stays struct{ *membroker.Broker }
+
+func (stays) Close() error { return nil }
+
+func memGround(*testing.T) ground {
+	b := membroker.New(membroker.Config{Topics: map[string]int{"orders": 2}})
+	return ground{
+		topic: "orders", publish: "orders", connect: func() (browsing, error) { return stays{b}, nil }, mem: b,
+		drop: func(topic string, partition int32, below int64) error {
+			b.DropBelow(topic, partition, below)
+			return nil
+		},
+	}
+}
+
+func natsGround(t *testing.T) ground {
+	s := natstest.Serve(t, func(o *server.Options) { o.MaxPayload = 2 << 20 })
+	return natsAt(t, natsbroker.Config{URL: s.ClientURL(), AckWait: 2 * time.Second})
+}
+
+func natsInside(t *testing.T, dir string) ground {
+	return natsAt(t, natsbroker.Config{URL: "nats://inside:4222", Options: []nats.Option{nats.InProcessServer(natstest.Inside(t, dir))}})
+}
+
+func natsAt(t *testing.T, cfg natsbroker.Config) ground {
+	cfg.Create = true
+	js := natstest.Client(t, cfg.URL, cfg.Options...)
+	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}}); err != nil {
+		t.Fatal(err)
+	}
+	return ground{
+		topic: "ORDERS", publish: "ORDERS.created",
+		connect: func() (browsing, error) { return natsbroker.Connect(t.Context(), cfg) },
+		drop: func(topic string, _ int32, below int64) error {
+			name, _, _ := strings.Cut(topic, ".")
+			stream, err := js.Stream(t.Context(), name)
+			if err != nil {
+				return err
+			}
+			return stream.Purge(t.Context(), jetstream.WithPurgeSequence(uint64(below)))
+		},
+	}
+}
+
+func kafkaGround(t *testing.T) ground {
+	return kafkaAt(t, kafkabroker.Config{CommitInterval: 50 * time.Millisecond, WatchInterval: 100 * time.Millisecond}, net.Listen)
+}
+
+func kafkaInside(t *testing.T, _ string) ground {
+	network := memnet.New()
+	return kafkaAt(t, kafkabroker.Config{Dial: network.DialContext}, network.Listen)
+}
+
+func kafkaAt(t *testing.T, cfg kafkabroker.Config, listen func(network, address string) (net.Listener, error)) ground {
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "orders"), kfake.ListenFn(listen))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(cluster.Close)
+	cfg.Brokers, cfg.Create = cluster.ListenAddrs(), true
+	return ground{
+		topic: "orders", publish: "orders",
+		connect: func() (browsing, error) { return kafkabroker.Connect(t.Context(), cfg) },
+		drop: func(topic string, partition int32, below int64) error {
+			return dropBelow(t.Context(), cfg, topic, partition, below)
+		},
+	}
+}
+
+func dropBelow(ctx context.Context, cfg kafkabroker.Config, topic string, partition int32, below int64) error {
+	options := []kgo.Opt{kgo.SeedBrokers(cfg.Brokers...)}
+	if cfg.Dial != nil {
+		options = append(options, kgo.Dialer(cfg.Dial))
+	}
+	client, err := kgo.NewClient(options...)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	req, of, at := kmsg.NewPtrDeleteRecordsRequest(), kmsg.NewDeleteRecordsRequestTopic(), kmsg.NewDeleteRecordsRequestTopicPartition()
+	at.Partition, at.Offset = partition, below
+	of.Topic, of.Partitions = topic, append(of.Partitions, at)
+	req.Topics, req.TimeoutMillis = append(req.Topics, of), 5000
+	got, err := req.RequestWith(ctx, client)
+	if err != nil {
+		return err
+	}
+	return kerr.ErrorForCode(got.Topics[0].Partitions[0].ErrorCode)
+}
