@@ -345,8 +345,8 @@ func (p *pipeline) answer(t *task, op *dedup.Op, a *dedup.Answer, sent time.Time
 		if a.Err != nil {
 			p.log.Error("letter could not be told what became of its copy", "letter", op.Letter.Letter.ID, "error", a.Err)
 		}
-		if t != nil {
-			p.told(t)
+		if t != nil { // its letter knows what became of it
+			p.ack(t)
 		}
 	case dedup.Renew:
 		p.renewing--

@@ -4,10 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -70,159 +68,6 @@ func newPipeline(c *Consumer) *pipeline {
 	return p
 }
 
-// Run consumes until ctx ends, then lets handlers finish for Config.Drain,
-// gives back what has not run, and returns nil. It may be called once.
-//
-// Run does not close the store or the broker: do that when it has returned. A
-// handler that ignores its context may still run then, and is named in the
-// error.
-//
-// Errors: a [*brokers.StartError] for what no retry mends, when starting or
-// later: a missing topic, wrong credentials, a deleted durable, another store
-// on the same durable, a store that was closed or found damaged meanwhile. An
-// error that names handlers that did not return, or says which other functions
-// of the configuration did not. What heals by itself is no error: see
-// [Consumer.Status].
-func (c *Consumer) Run(ctx context.Context) error {
-	if c.ran.Swap(true) {
-		return errors.New("consumer: Run was called before")
-	}
-	p := c.pipeline
-	base, cutShort := context.WithCancel(context.WithoutCancel(ctx))
-	defer cutShort()
-	hard, end := context.WithCancel(context.WithoutCancel(ctx))
-	defer end()
-	p.base, p.hard = base, hard
-
-	var failed atomic.Pointer[error] // the first
-	receiving, stopReceiving := context.WithCancel(ctx)
-	defer stopReceiving()
-	fail := func(err error) {
-		failed.CompareAndSwap(nil, &err)
-		stopReceiving()
-	}
-
-	source, err := c.open(ctx)
-	if err != nil || source == nil {
-		return err
-	}
-	p.source, p.fail = source, fail
-	p.timer = time.NewTimer(time.Hour)
-	p.greetBy = time.Now().Add(time.Second)
-
-	var handlers, helpers sync.WaitGroup
-	p.work.start(c.cfg.Workers, &handlers)
-	looped := make(chan struct{})
-	go func() {
-		defer close(looped)
-		unlessExited(p.run, func() { fail(errLoopExited) })
-	}()
-	helpers.Go(func() {
-		unlessExited(func() {
-			c.firstPauses(receiving)
-			r := &receiver{p: p, seed: maphash.MakeSeed(), first: c.firstMark}
-			if err := r.run(receiving); err != nil {
-				fail(err)
-			}
-		}, func() { fail(errReceiverExited) })
-	})
-	keeping, stopKeeping := context.WithCancel(hard)
-	helpers.Go(func() { c.keep(keeping, fail) })
-	c.health.joined()
-
-	<-receiving.Done()
-	stopped := time.Now()
-	drain := time.AfterFunc(c.cfg.Drain, end)
-	defer drain.Stop()
-	if ctx.Err() != nil { // else an error is returned, which is not for Run to log
-		c.log.Info("stopping: handlers may finish", "drain", c.cfg.Drain)
-	}
-	p.post(func() { p.stop(stopped.Add(c.cfg.Drain - drainMargin(c.cfg.Drain))) })
-	select {
-	case <-looped:
-	case <-hard.Done():
-		select { // the loop sees it too, unless the store holds it
-		case <-looped:
-		case <-time.After(time.Second):
-		}
-	}
-	stopKeeping()
-	end()
-	select {
-	case <-looped:
-		p.sending.Wait() // their context has just ended
-	default: // the loop may start another one yet
-		fail(errLoopStuck)
-	}
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainMargin(c.cfg.Drain)+time.Second)
-	defer cancel()
-	c.lastMark(closing)
-	if err := source.Close(closing); err != nil && !errors.Is(err, brokers.ErrClosed) {
-		c.log.Warn("source did not close cleanly", "error", err)
-	}
-	helped := make(chan struct{})
-	go func() { defer close(helped); helpers.Wait() }()
-	select {
-	case <-helped:
-	case <-time.After(helpersEnd):
-		fail(errReceiverStuck)
-	}
-	p.work.close()
-	left := c.leftRunning()
-	if left == nil {
-		handlers.Wait()
-	}
-	switch first := failed.Load(); {
-	case first == nil:
-		return left
-	case left == nil:
-		return *first
-	default:
-		return errors.Join(*first, left)
-	}
-}
-
-// helpersEnd is how long the receiver and the housekeeping may take to notice
-// that they have ended: the rest of one batch, or one step of expiry.
-const helpersEnd = 2 * time.Second
-
-// Functions of a configuration run in the loop and in the receiver. One that
-// does not come back must not keep the process from ending, nor go unseen.
-var (
-	errLoopExited     = errors.New("consumer: Classify, Redact, OnDuplicate or Observer called runtime.Goexit")
-	errWriterExited   = errors.New("consumer: the store, or work enlisted with it, called runtime.Goexit; nothing can be recorded any more")
-	errReceiverExited = errors.New("consumer: Match, Decode, ID, Order or Fingerprint called runtime.Goexit")
-	errLoopStuck      = errors.New("consumer: the store, Classify, Redact, OnDuplicate or Observer did not return; what it held up will be delivered again")
-	errReceiverStuck  = errors.New("consumer: Match, Decode, ID, Order or Fingerprint, or the store's expiry, did not return")
-)
-
-// unlessExited calls f, and then exited where f took the goroutine along.
-func unlessExited(f, exited func()) {
-	returned := false
-	defer func() {
-		if !returned {
-			exited()
-		}
-	}()
-	f()
-	returned = true
-}
-
-// drainMargin is the end of the drain that is kept for writing down what
-// handlers that were cut short have left.
-func drainMargin(drain time.Duration) time.Duration { return min(drain/5, 2*time.Second) }
-
-// leftRunning names handlers that have not returned.
-func (c *Consumer) leftRunning() error {
-	var keys []string
-	c.pipeline.work.each(func(t *task) { keys = append(keys, t.view.Key.String()) })
-	if keys == nil {
-		return nil
-	}
-	return fmt.Errorf("consumer %s: %d handlers ignored the end of their context and still run; their messages will run again: %s",
-		c.cfg.Name, len(keys), strings.Join(keys[:min(len(keys), 5)], ", "))
-}
-
 // open opens the source, again while the trouble may pass. It returns nil, nil
 // when ctx ends first.
 func (c *Consumer) open(ctx context.Context) (brokers.Source, error) {
@@ -247,11 +92,8 @@ func (c *Consumer) open(ctx context.Context) (brokers.Source, error) {
 			return nil, err
 		}
 		c.health.degrade("broker", err)
-		wait := publishBackoff(tries)
-		c.log.Warn("broker could not be opened; trying again", "error", err, "after", wait)
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
+		c.log.Warn("broker could not be opened; trying again", "error", err, "after", againIn(tries))
+		if again(ctx, tries) != nil {
 			return nil, nil
 		}
 	}

@@ -120,9 +120,7 @@ func (c *Consumer) firstMark(ctx context.Context) error {
 			return err
 		}
 		c.degraded("mark", err)
-		select {
-		case <-time.After(publishBackoff(tries)):
-		case <-ctx.Done():
+		if again(ctx, tries) != nil {
 			return nil
 		}
 	}

@@ -302,8 +302,3 @@ func cutText(s string, n int) string {
 	}
 	return s[:n]
 }
-
-// publishBackoff is the pause before the n-th repeat of a publish.
-func publishBackoff(n int) time.Duration {
-	return min(100*time.Millisecond<<min(n-1, 10), 30*time.Second)
-}

@@ -347,7 +347,7 @@ func (p *pipeline) acquired(t *task) {
 // giveBack releases a claim whose handler has not started.
 func (p *pipeline) giveBack(t *task) {
 	t.outcome, t.wait, t.err, t.reason, t.attempt = dedup.Release, 0, nil, "", nil
-	t.phase, p.ends = ending, append(p.ends, t)
+	p.end(t)
 }
 
 // report tells the observer and the receiver what this round has done.

@@ -23,9 +23,7 @@ const (
 // the store answers: a pause outlives the process that was told of it.
 func (c *Consumer) firstPauses(ctx context.Context) {
 	for tries := 1; c.lookAtPauses(ctx) != nil; tries++ {
-		select {
-		case <-time.After(publishBackoff(tries)):
-		case <-ctx.Done():
+		if again(ctx, tries) != nil {
 			return
 		}
 	}

@@ -16,8 +16,8 @@ import (
 //	receive ─► decode + key ─► claim ─► worker ─► handler ─► classify ─► (retry copy confirmed) ─►
 //	complete ─► (letter confirmed ─► noted) ─► (where it is the copy of a letter: that one told) ─► ack
 //
-// It is the only one that writes to the store, sends a delivery to be
-// published, or acknowledges. Each round adds what is ready to the next commit
+// Its rounds alone write to the store, send a delivery to be published, and
+// acknowledge. Each round adds what is ready to the next commit
 // (collect), which the store takes when it has done the last one. Once a commit
 // has landed, its answers are handed on (heed), and then come the acks that they
 // allow (settle): an ack can only follow its commit.
@@ -114,6 +114,11 @@ func (p *pipeline) leaveOrEnd(t *task) {
 		p.outbox = append(p.outbox, t)
 		return
 	}
+	p.end(t)
+}
+
+// end has the end of a claim, as it is decided, written with the next commit.
+func (p *pipeline) end(t *task) {
 	t.phase = ending
 	p.ends = append(p.ends, t)
 }
@@ -147,7 +152,7 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 		// No route can ask yet, so a person must.
 		p.own(t)
 		t.outcome, t.reason = dedup.Doubt, string(deadletter.ReasonInDoubt)
-		t.phase, p.ends = ending, append(p.ends, t)
+		p.end(t)
 	case dedup.AcquiredToBury:
 		p.own(t)
 		t.outcome, t.reason = dedup.Exhausted, string(deadletter.ReasonExhausted)
@@ -156,7 +161,7 @@ func (p *pipeline) claimed(t *task, a *dedup.Answer) {
 			t.reason = string(deadletter.ReasonCrashLoop)
 			t.err, t.stack = errCrashLoop, ""
 		}
-		t.phase, p.ends = ending, append(p.ends, t)
+		p.end(t)
 	case dedup.Busy:
 		p.waiting(t, p.poll(a.Wait))
 	case dedup.NotBefore:
@@ -338,7 +343,7 @@ func (p *pipeline) published(t *task, err error) {
 		p.restore(p.letterTrouble(t))
 		t.tries, t.copied = 0, true
 		if t.attempt != nil { // it has failed, which is told also under a lost lease
-			t.phase, p.ends = ending, append(p.ends, t)
+			p.end(t)
 			return
 		}
 		p.decide(t, Waiting, nil)
@@ -351,7 +356,7 @@ func (p *pipeline) published(t *task, err error) {
 		// It cannot leave, so it waits in the process.
 		p.log.Warn("retry copy too large for its destination: it waits in the process", p.attrs(t, err)...)
 		if t.attempt != nil {
-			t.phase, p.ends = ending, append(p.ends, t)
+			p.end(t)
 			return
 		}
 		p.waiting(t, t.route.Retry.MaxBlocking)
@@ -361,7 +366,7 @@ func (p *pipeline) published(t *task, err error) {
 		// Never dropped, never acknowledged: again, until it is confirmed.
 		p.degrade(p.letterTrouble(t), err)
 		t.tries++
-		p.postpone(t, publishBackoff(t.tries))
+		p.postpone(t, againIn(t.tries))
 	}
 }
 
@@ -370,7 +375,7 @@ func (p *pipeline) published(t *task, err error) {
 // delivery sends the copy.
 func (p *pipeline) copyStays(t *task) {
 	if t.attempt != nil {
-		t.phase, p.ends = ending, append(p.ends, t)
+		p.end(t)
 		return
 	}
 	p.leave(t)
@@ -397,9 +402,6 @@ func (p *pipeline) answered(t *task, state dedup.State) {
 	t.phase = answering
 	p.answers = append(p.answers, t)
 }
-
-// told goes on after the letter of which t is a copy knows what became of it.
-func (p *pipeline) told(t *task) { p.ack(t) }
 
 // ack is the only way to an acknowledgement: the outcome of t is durable.
 func (p *pipeline) ack(t *task) {

@@ -74,10 +74,8 @@ func (r *receiver) letters(ctx context.Context, ids []string) ([]dedup.Letter, e
 			err = errShortLetters
 		}
 		r.p.degrade(noTokens, err)
-		select {
-		case <-time.After(publishBackoff(tries)):
-		case <-ctx.Done():
-			return nil, ctx.Err()
+		if err := again(ctx, tries); err != nil {
+			return nil, err
 		}
 	}
 }
