@@ -30,12 +30,13 @@ func TestALetterThatExpiresBetweenPlanAndApplyIsRefused(t *testing.T) {
 // The letter was sent in time, its copy is read after the window, and what has
 // been done under its key in between is forgotten.
 func TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
+		d.remember(day)
 		d.digest(`v2 {"order_id":"a"}`)
 		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
-		time.Sleep(16 * 24 * time.Hour)
+		d.wait(3)
 		if err := dedup.SweepDue(t.Context(), d.store); err != nil || d.record("a").State != dedup.Absent {
 			t.Fatalf("record %+v, %v", d.record("a"), err)
 		}
@@ -59,11 +60,11 @@ func TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay(t *testing.T) {
 // As TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired, where nobody
 // says how short the window is.
 func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.window = 24 * time.Hour
 		d.digest(`v2 {"order_id":"a"}`)
 		d.digest(`{"order_id":"a"}`)
-		time.Sleep(3 * 24 * time.Hour)
+		d.wait(3)
 		d.digest(`{"order_id":"b"}`)
 		if got := d.record("a"); got.State != dedup.Absent {
 			t.Fatalf("not swept: %+v", got)
@@ -113,8 +114,7 @@ func TestTheRecordOfALetterOfOthersIsForgottenAfterItsWindow(t *testing.T) {
 // had ended long before.
 func TestADiscardedLetterIsNotSentOnceItsNoteIsForgotten(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
-		d.window = 24 * time.Hour
-		d.q.Window = d.window
+		d.remember(day)
 		d.digest(`{"order_id":"a"}`)
 		time.Sleep(14 * time.Hour)
 		d.digest(`{"order_id":"a","cents":5}`)

@@ -2,6 +2,7 @@ package deadletter_test
 
 import (
 	"context"
+	"errors"
 	"net"
 	"strings"
 	"testing"
@@ -35,6 +36,9 @@ type ground struct {
 	connect        func() (browsing, error)
 	// drop removes what lies below an offset, as retention does.
 	drop func(topic string, partition int32, below int64) error
+	// rest stops the server for a while, where it would have much to do while
+	// days pass.
+	rest func(time.Duration)
 	mem  *membroker.Broker // nil elsewhere
 }
 
@@ -55,7 +59,7 @@ func (stays) Close() error { return nil }
 func memGround(*testing.T) ground {
 	b := membroker.New(membroker.Config{Topics: map[string]int{"orders": 2}})
 	return ground{
-		topic: "orders", publish: "orders", connect: func() (browsing, error) { return stays{b}, nil }, mem: b,
+		topic: "orders", publish: "orders", connect: func() (browsing, error) { return stays{b}, nil }, rest: time.Sleep, mem: b,
 		drop: func(topic string, partition int32, below int64) error {
 			b.DropBelow(topic, partition, below)
 			return nil
@@ -69,25 +73,47 @@ func natsGround(t *testing.T) ground {
 }
 
 func natsInside(t *testing.T, dir string) ground {
-	return natsAt(t, natsbroker.Config{URL: "nats://inside:4222", Options: []nats.Option{nats.InProcessServer(natstest.Inside(t, dir))}})
+	s := natstest.Inside(t, dir)
+	g := natsAt(t, natsbroker.Config{URL: "nats://inside:4222", Options: []nats.Option{nats.InProcessServer(s)}})
+	g.rest = func(d time.Duration) {
+		s.Stop()
+		time.Sleep(d)
+		s.Start()
+	}
+	return g
 }
 
 func natsAt(t *testing.T, cfg natsbroker.Config) ground {
 	cfg.Create = true
-	js := natstest.Client(t, cfg.URL, cfg.Options...)
-	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}}); err != nil {
+	beside := func(do func(jetstream.JetStream) error) error {
+		b, err := natsbroker.Connect(t.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		js, err := jetstream.New(b.Conn())
+		if err == nil {
+			err = do(js)
+		}
+		return errors.Join(err, b.Close())
+	}
+	if err := beside(func(js jetstream.JetStream) error {
+		_, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
+		return err
+	}); err != nil {
 		t.Fatal(err)
 	}
 	return ground{
 		topic: "ORDERS", publish: "ORDERS.created",
 		connect: func() (browsing, error) { return natsbroker.Connect(t.Context(), cfg) },
 		drop: func(topic string, _ int32, below int64) error {
-			name, _, _ := strings.Cut(topic, ".")
-			stream, err := js.Stream(t.Context(), name)
-			if err != nil {
-				return err
-			}
-			return stream.Purge(t.Context(), jetstream.WithPurgeSequence(uint64(below)))
+			return beside(func(js jetstream.JetStream) error {
+				name, _, _ := strings.Cut(topic, ".")
+				stream, err := js.Stream(t.Context(), name)
+				if err != nil {
+					return err
+				}
+				return stream.Purge(t.Context(), jetstream.WithPurgeSequence(uint64(below)))
+			})
 		},
 	}
 }
@@ -110,7 +136,7 @@ func kafkaAt(t *testing.T, cfg kafkabroker.Config, listen func(network, address 
 	cfg.Brokers, cfg.Create = cluster.ListenAddrs(), true
 	return ground{
 		topic: "orders", publish: "orders",
-		connect: func() (browsing, error) { return kafkabroker.Connect(t.Context(), cfg) },
+		connect: func() (browsing, error) { return kafkabroker.Connect(t.Context(), cfg) }, rest: time.Sleep,
 		drop: func(topic string, partition int32, below int64) error {
 			return dropBelow(t.Context(), cfg, topic, partition, below)
 		},

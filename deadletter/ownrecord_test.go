@@ -42,8 +42,7 @@ func TestTheRecordOfALetterFromTheRetryTopicIsForgottenAfterItsWindow(t *testing
 // first read, and died at once.
 func TestALetterOfABacklogRunsThatIsSentBackAtOnce(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
-		d.window = 24 * time.Hour
-		d.q.Window = d.window
+		d.remember(day)
 		d.produce(`v2 {"order_id":"a"}`)
 		time.Sleep(3 * d.window)
 		d.digest()
@@ -80,8 +79,7 @@ func TestALetterOfOthersIsAsOldAsItself(t *testing.T) {
 	for name, stay := range map[string]time.Duration{"read in time": time.Hour, "read too late": 25 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			atDesk(t, func(t *testing.T, d *desk) {
-				d.window = 48 * time.Hour
-				d.q.Window = d.window
+				d.remember(48 * time.Hour)
 				d.mend(nil)
 				d.foreign(deadletter.Foreign{}, `{"order_id":"a"}`)
 				time.Sleep(24 * time.Hour)

@@ -17,7 +17,7 @@ import (
 )
 
 func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(func(o order) error {
 			switch {
 			case strings.HasPrefix(o.ID, "gone"):
@@ -50,14 +50,14 @@ func TestLettersOfMendedCausesGoBackAndSucceedOnce(t *testing.T) {
 }
 
 func TestAPlanAppliedTwiceTakesEffectOnce(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`, `v2 {"order_id":"c"}`)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 3})
 		want(t, "applied at once again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidBefore: 3})
-		if n := len(d.mem.Messages("orders.billing.retry")); n != 3 {
+		if n := len(d.messages(d.destinations().Retry)); n != 3 {
 			t.Errorf("%d copies were published", n)
 		}
 		d.digest()
@@ -103,7 +103,7 @@ func TestWhatFailsAgainDoesNotJoinTheJob(t *testing.T) {
 func TestALetterWhoseThirdRunFailedIsHeldUntilItIsApproved(t *testing.T) {
 	for name, payload := range map[string]string{"with a key": `{"order_id":"a"}`, "without a key": `{"no":"id"}`} {
 		t.Run(name, func(t *testing.T) {
-			atDesk(t, func(t *testing.T, d *desk) {
+			atEveryDesk(t, func(t *testing.T, d *desk) {
 				d.handleBy(terminal)
 				d.digest(payload)
 				sent := 0
@@ -157,7 +157,7 @@ func TestADuplicateOfTheOriginalRunsTheReopenedRecordAndResolvesItsLetter(t *tes
 }
 
 func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"sent"}`, `{"order_id":"discarded"}`, `{"order_id":"resolved"}`, `{"order_id":"left"}`)
 		d.mend(nil)
@@ -187,7 +187,7 @@ func TestWhatHasChangedSinceThePlanIsLeftAlone(t *testing.T) {
 }
 
 func TestAnOperationThatSucceededSinceThePlanIsNotRunAgain(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
@@ -286,7 +286,7 @@ func TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker(t *testing.T) {
 }
 
 func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(func(o order) error {
 			if o.ID == "a" {
 				return errors.New("tried for long") // and dies behind those after it
@@ -294,12 +294,12 @@ func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
 			return terminal(o)
 		})
 		for _, id := range []string{"a", "b", "c"} {
-			d.mem.Produce("orders", brokers.Outgoing{Key: []byte("customer-1"), Value: []byte(`{"order_id":"` + id + `"}`)})
+			d.publishTo(d.publish, brokers.Outgoing{Key: []byte("customer-1"), Value: []byte(`{"order_id":"` + id + `"}`)})
 		}
 		d.digest()
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
 		var order []byte
-		for _, m := range d.mem.Messages("orders.billing.retry") {
+		for _, m := range d.messages(d.destinations().Retry) {
 			order = append(order, m.Value[len(`{"order_id":"`)])
 		}
 		if string(order) != "abc" {
@@ -309,11 +309,12 @@ func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
 }
 
 func TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
+		d.remember(day)
 		d.digest(`v2 {"order_id":"a"}`)
 		d.digest(`{"order_id":"a"}`) // corrected, and sent again by its sender
 		d.once("a")
-		time.Sleep(15 * 24 * time.Hour)
+		d.wait(3)
 		d.digest()
 		if r, _ := d.store.Lookup(t.Context(), []dedup.Key{{Consumer: "billing", Scope: "order.create", ID: "a"}}); r[0].State != dedup.Absent {
 			t.Fatalf("not swept: %+v", r[0])
@@ -324,10 +325,11 @@ func TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired(t *testing.T) {
 }
 
 func TestAKeyedOpenLetterKeepsItsRecordFromTheSweeper(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
+		d.remember(day)
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`)
-		time.Sleep(60 * 24 * time.Hour)
+		d.wait(10)
 		d.digest()
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
@@ -357,9 +359,10 @@ func TestADiscardedLetterLeavesListsAndPlansAndTheSameBytesOpenANewOne(t *testin
 }
 
 func TestAnAcceptedExpiredLetterRuns(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
+		d.remember(day)
 		d.digest(`v2 {"order_id":"a"}`)
-		time.Sleep(30 * 24 * time.Hour)
+		d.wait(3)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{AcceptExpired: "the customer asks for it"})
 		d.apply(f, deadletter.ApplyConfig{})

@@ -89,15 +89,20 @@ func (d *desk) close() {
 
 func (d *desk) destinations() brokers.Destinations { return d.broker.Destinations("billing", d.topic) }
 
-// wait lets days pass: without a connection, since each would have to be kept
-// alive all the time.
+// wait lets days pass: without connections, which would have to be kept alive
+// all the time.
 func (d *desk) wait(days int) {
 	d.t.Helper()
 	d.close()
-	time.Sleep(time.Duration(days) * 24 * time.Hour)
+	d.rest(time.Duration(days) * day)
 	d.open()
 	d.q.Broker = d.broker
 }
+
+const day = 24 * time.Hour
+
+// remember is the window of consumer and queue.
+func (d *desk) remember(window time.Duration) { d.window, d.q.Window = window, window }
 
 func (d *desk) produce(payloads ...string) {
 	d.t.Helper()

@@ -37,7 +37,7 @@ func (d *desk) operate(kind dedup.Kind, id string, change ...func(*dedup.Operato
 }
 
 func TestOfTwoLettersOfOneKeyTheLaterRunsIsSentAndTheEarlierResolved(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`)
 		d.operate(dedup.Reopen, "a", func(o *dedup.OperatorOp) { o.Job = "by hand" })
@@ -77,7 +77,7 @@ func TestOfTwoLettersOfOneKeyInOnePlanTheSecondIsLeftToAnother(t *testing.T) {
 func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
 	for _, payload := range []string{`{"order_id":"a"}`, `v2 {"order_id":"a"}`} {
 		t.Run(payload, func(t *testing.T) {
-			atDesk(t, func(t *testing.T, d *desk) {
+			atEveryDesk(t, func(t *testing.T, d *desk) {
 				d.handleBy(terminal)
 				d.digest(payload)
 				d.mend(nil)
@@ -105,7 +105,7 @@ func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
 }
 
 func TestARecordWithAnOpenLetterCannotBeDeletedUnderAPlan(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`)
 		f := d.plan(deadletter.Selection{})
@@ -129,7 +129,7 @@ func TestARecordWithAnOpenLetterCannotBeDeletedUnderAPlan(t *testing.T) {
 }
 
 func TestASecondJobIsToldThatTheFirstHasSentALetterWithoutAKey(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.digest(`{"no":"id"}`)
 		first, second := d.plan(deadletter.Selection{}), d.plan(deadletter.Selection{})
 		want(t, "first", d.apply(first, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
