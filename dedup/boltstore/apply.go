@@ -75,15 +75,20 @@ func (s *Store) applyPart(ops []dedup.Op, answers []dedup.Answer, refused map[in
 	}
 	return s.update(func(b *batch) error {
 		for i := from; i < to; i++ {
+			n := (i - from) % ahead
+			if n == 0 {
+				b.lookAhead(ops[i:min(i+ahead, to)])
+			}
 			if err := refused[i]; err != nil {
 				answers[i] = dedup.Answer{Err: err}
 				continue
 			}
-			if err := ops[i].Validate(); err != nil {
-				answers[i] = dedup.Answer{Err: err}
+			k := &b.s.scratch.ahead[n]
+			if k.err != nil {
+				answers[i] = dedup.Answer{Err: k.err}
 				continue
 			}
-			a, x, err := b.apply(&ops[i])
+			a, x, err := b.apply(&ops[i], k)
 			if err != nil {
 				return err
 			}
@@ -103,11 +108,11 @@ func (s *Store) applyPart(ops []dedup.Op, answers []dedup.Answer, refused map[in
 
 // apply does one valid operation. An error is one of the whole commit. x is
 // set where the record has changed.
-func (b *batch) apply(op *dedup.Op) (a dedup.Answer, x *held, err error) {
+func (b *batch) apply(op *dedup.Op, k *hashed) (a dedup.Answer, x *held, err error) {
 	if op.Kind == dedup.Advance {
 		return dedup.Answer{Kind: dedup.Done}, nil, b.advance(op)
 	}
-	if x, err = b.locate(&op.Key); err != nil {
+	if x, err = b.locate(&op.Key, k); err != nil {
 		return a, nil, err
 	}
 	if op.Letter != nil && op.Letter.Letter.ID != "" {

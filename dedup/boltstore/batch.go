@@ -61,6 +61,8 @@ type scratch struct {
 	byHash map[hash]*held
 	moved  []*held
 	row    []byte
+	ahead  [ahead]hashed
+	near   place // only so that lookAhead's reads are not left out
 }
 
 // keptHeld bounds what scratch keeps: a record is 0.7 KB here.
@@ -158,6 +160,32 @@ func (b *batch) numbered(n uint32) []byte {
 	return b.key[:]
 }
 
+// ahead is how many operations are looked at before the first of them is done:
+// more than memory serves at once.
+const ahead = 64
+
+// hashed is what is known of an operation before it is done.
+type hashed struct {
+	err   error // it is invalid
+	h     hash
+	route uint32 // in the dictionary, 0 where it is not there
+}
+
+// lookAhead checks operations, and reads their places in the index so that the
+// searches that follow find them in the processor's cache.
+func (b *batch) lookAhead(ops []dedup.Op) {
+	c := &b.s.scratch
+	for i := range ops {
+		k := &c.ahead[i]
+		if k.err = ops[i].Validate(); k.err == nil {
+			k.h, k.route = b.route(&ops[i].Key)
+		}
+	}
+	for i := range ops {
+		c.near += b.s.index.near(c.ahead[i].h)
+	}
+}
+
 // route hashes a key. The route is looked up once for all keys in a row that
 // share it.
 func (b *batch) route(key *dedup.Key) (hash, uint32) {
@@ -174,14 +202,13 @@ func (b *batch) route(key *dedup.Key) (hash, uint32) {
 }
 
 // locate finds a key's record, or makes an absent one.
-func (b *batch) locate(key *dedup.Key) (*held, error) {
-	h, route := b.route(key)
-	x, known := b.hold(h, route, key)
+func (b *batch) locate(key *dedup.Key, k *hashed) (*held, error) {
+	x, known := b.hold(k.h, k.route, key)
 	if known {
 		return x, nil
 	}
 	var buf [4]place
-	for _, at := range b.s.index.find(h, buf[:0]) {
+	for _, at := range b.s.index.find(k.h, buf[:0]) {
 		e, g, err := b.entry(at)
 		if err != nil {
 			return nil, err

@@ -79,7 +79,8 @@ func (w *sweeper) again() error {
 			if err != nil {
 				return w.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
 			}
-			x, err := w.locate(&key)
+			h, route := w.route(&key)
+			x, err := w.locate(&key, &hashed{h: h, route: route})
 			if err != nil {
 				return err
 			}
