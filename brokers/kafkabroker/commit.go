@@ -9,7 +9,8 @@ import (
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
 )
 
-// commit stores the positions of lanes that moved since the last time.
+// commit stores the positions of lanes that moved since the last time. Those of
+// claims that are over are left to the next owner.
 func (s *source) commit(ctx context.Context, ls []*lane) error {
 	want := map[group.Claim]group.Position{}
 	by := map[group.Claim]*lane{}
@@ -39,7 +40,7 @@ func (s *source) commit(ctx context.Context, ls []*lane) error {
 		by[c].stored, by[c].force = p, false
 	}
 	s.mu.Unlock()
-	return err
+	return nil
 }
 
 // saving commits at the interval.
@@ -57,7 +58,7 @@ func (s *source) saving() {
 		cancel()
 		switch {
 		case s.life.Err() != nil:
-		case err == nil || errors.Is(err, group.ErrNotOwned):
+		case err == nil:
 			s.trouble.over("commit")
 		default:
 			s.trouble.report("commit", err)

@@ -69,15 +69,13 @@ func (b *broker) prepare(ctx context.Context, spec brokers.Spec, topics []string
 	}
 	var missing, there []string
 	for _, n := range names {
-		switch view.Topics[n].Err {
+		switch code := view.Topics[n].Err; code {
 		case 0:
 			there = append(there, n)
 		case kafka.UnknownTopicOrPartition:
 			missing = append(missing, n)
-		case kafka.TopicAuthorizationFailed, kafka.InvalidTopic:
-			return nil, &brokers.StartError{What: fmt.Sprintf("open topic %q", n), Wrong: view.Topics[n].Err.Title(), Err: view.Topics[n].Err}
 		default:
-			return nil, fmt.Errorf("topic %q: %w", n, view.Topics[n].Err)
+			return nil, topicFault(n, code)
 		}
 	}
 	if len(missing) > 0 {

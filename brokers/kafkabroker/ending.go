@@ -2,7 +2,6 @@ package kafkabroker
 
 import (
 	"context"
-	"errors"
 	"slices"
 
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
@@ -52,7 +51,7 @@ func (s *source) revoked(ctx context.Context, claims []group.Claim) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cluster.Short)
 	defer cancel()
 	defer context.AfterFunc(s.over, cancel)() // save where Close has no time left
-	if err := s.commit(last, listed); err != nil && !errors.Is(err, group.ErrNotOwned) {
+	if err := s.commit(last, listed); err != nil {
 		s.trouble.report("commit", err)
 	}
 	s.forget(ls)

@@ -95,12 +95,9 @@ func (s *source) bridge(l *lane, gap *GapError) int64 {
 
 // outOfRange looks at a lane whose position the broker does not have.
 func (s *source) outOfRange(l *lane) {
-	s.mu.Lock()
-	topics := s.topics
-	s.mu.Unlock()
 	ps := []coop.Partition{l.claim.Partition}
-	start, err1 := listOffsets(s.life, s.b.cluster, topics, ps, earliest)
-	end, err2 := listOffsets(s.life, s.b.cluster, topics, ps, latest)
+	start, err1 := listOffsets(s.life, s.b.cluster, s.view(), ps, earliest)
+	end, err2 := listOffsets(s.life, s.b.cluster, s.view(), ps, latest)
 	if err1 != nil || err2 != nil {
 		return // the next fetch asks again
 	}

@@ -67,10 +67,10 @@ func (s *source) begun() {
 // start joins, and begins to work when that was answered.
 func (s *source) start(ctx context.Context) error {
 	go s.events.Run()
-	s.workers.Go(s.read)
+	s.workers.Go(func() { s.again(s.pump, s.launch) })
+	s.workers.Go(func() { s.again(s.later, s.recall) })
 	s.workers.Go(s.watch)
 	s.workers.Go(s.saving)
-	s.workers.Go(s.returning)
 	running, leave := context.WithCancel(context.Background())
 	s.leave = leave
 	var fatal error

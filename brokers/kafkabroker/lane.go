@@ -47,7 +47,6 @@ type lane struct {
 	slabs  []slab    // read and not handed out
 	bytes  int       // of slabs
 	high   int64     // the last stable offset that was heard of, -1 at first
-	start  int64     // the log's first offset that was heard of
 
 	// waiting
 	later     deferrals

@@ -3,7 +3,6 @@ package kafkabroker
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -99,9 +98,6 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 	s.mark, s.seen = mark, seen
 	s.mu.Unlock()
 	err = s.commit(ctx, s.all())
-	if errors.Is(err, group.ErrNotOwned) {
-		err = nil
-	}
 	s.mu.Lock()
 	if err == nil {
 		s.unsure = nil
@@ -124,7 +120,7 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 		l.force = true
 	}
 	s.mu.Unlock()
-	if back := s.commit(ctx, s.all()); back != nil && !errors.Is(back, group.ErrNotOwned) {
+	if back := s.commit(ctx, s.all()); back != nil {
 		s.trouble.report("mark", back)
 	}
 	return err
@@ -159,10 +155,7 @@ func (s *source) Marks(ctx context.Context) ([]string, error) {
 
 // marks reads what is kept beside the positions of all partitions.
 func (s *source) marks(ctx context.Context) (all []string, err error) {
-	s.mu.Lock()
-	topics := s.topics
-	s.mu.Unlock()
-	found, err := s.positions(ctx, topics)
+	found, err := s.positions(ctx, s.view())
 	if err != nil {
 		return nil, err
 	}

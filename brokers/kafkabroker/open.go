@@ -125,10 +125,8 @@ func (b *broker) existing(spec brokers.Spec, topics map[string]cluster.Topic) (t
 		case 0:
 			there = append(there, t)
 		case kafka.UnknownTopicOrPartition:
-		case kafka.TopicAuthorizationFailed, kafka.InvalidTopic:
-			return nil, &brokers.StartError{What: fmt.Sprintf("open topic %q", t), Wrong: code.Title(), Err: code}
 		default:
-			return nil, fmt.Errorf("topic %q: %w", t, code)
+			return nil, topicFault(t, code)
 		}
 	}
 	if len(there) == 0 {
@@ -138,6 +136,14 @@ func (b *broker) existing(spec brokers.Spec, topics map[string]cluster.Topic) (t
 		}
 	}
 	return there, nil
+}
+
+// topicFault is the error for a topic that cannot be used as it is.
+func topicFault(name string, code kafka.Error) error {
+	if code == kafka.TopicAuthorizationFailed || code == kafka.InvalidTopic {
+		return &brokers.StartError{What: fmt.Sprintf("open topic %q", name), Wrong: code.Title(), Err: code}
+	}
+	return fmt.Errorf("topic %q: %w", name, code)
 }
 
 // checkRoster refuses to join a group of other software.

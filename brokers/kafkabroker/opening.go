@@ -23,7 +23,7 @@ func (s *source) assigned(claims []group.Claim) {
 	if s.closing {
 		return // Close waits for the workers that there are
 	}
-	byTopic := map[string][]*lane{}
+	byTopic := map[string][]*lane{} // what is asked at once
 	for _, c := range claims {
 		byTopic[c.Topic] = append(byTopic[c.Topic], s.newLane(c))
 	}
@@ -170,9 +170,7 @@ func (g *logs) knows(p coop.Partition) bool {
 // survey asks for everything that begin needs. The error says why something is
 // not known.
 func (s *source) survey(ctx context.Context, ls []*lane) (g logs, err error) {
-	s.mu.Lock()
-	g.topics = s.topics
-	s.mu.Unlock()
+	g.topics = s.view()
 	mine := map[string]cluster.Topic{}
 	var ps []coop.Partition
 	for _, l := range ls {
@@ -280,7 +278,6 @@ func (s *source) begin(l *lane, g logs, first map[group.Claim]group.Position) {
 		l.origin = was
 	}
 	l.Source = sourceID(p.Topic, topic.ID)
-	l.start = g.starts[p]
 	at, committed := g.committed[p]
 	n, noted := parseNote(at.Text)
 	if noted {
@@ -292,19 +289,19 @@ func (s *source) begin(l *lane, g logs, first map[group.Claim]group.Position) {
 		offset = g.wanted[p]
 	}
 	start, end := g.starts[p], g.ends[p]
-	var gap *GapError
+	var gap GapKind
 	l.held = false
 	switch id, was := s.known[p.Topic]; {
 	case committed && noted && madeAgain(n.id, topic.ID),
 		!committed && was && madeAgain(id, topic.ID):
-		gap = &GapError{Partition: l.name(), Kind: TopicMadeAgain, Position: offset, Start: start, End: end}
+		gap = TopicMadeAgain
 	case offset < start:
-		gap = &GapError{Partition: l.name(), Kind: BelowStart, Position: offset, Start: start, End: end}
+		gap = BelowStart
 	case offset > end:
-		gap = &GapError{Partition: l.name(), Kind: PastEnd, Position: offset, Start: start, End: end}
+		gap = PastEnd
 	}
-	if gap != nil {
-		offset = s.bridge(l, gap)
+	if gap != 0 {
+		offset = s.bridge(l, &GapError{Partition: l.name(), Kind: gap, Position: offset, Start: start, End: end})
 	} else {
 		s.known[p.Topic] = topic.ID
 	}

@@ -9,12 +9,10 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/records"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/wire"
 )
-
-// produceVersion is the last version in the fixed layout, Kafka 2.4.
-const produceVersion = 8
 
 // produceRequest is one Produce with all in-sync replicas.
 type produceRequest struct {
@@ -58,7 +56,7 @@ func (r *produceRequest) encode() []byte {
 	for _, b := range r.batches {
 		size += b.size + 200
 	}
-	out := wire.AppendHeader(make([]byte, 0, size), int16(protocol.Produce), produceVersion, 1, r.client, false)
+	out := wire.AppendHeader(make([]byte, 0, size), int16(protocol.Produce), cluster.ProduceVersion, 1, r.client, false)
 	out = wire.AppendInt16(out, -1) // no transaction
 	out = wire.AppendInt16(out, -1) // all in-sync replicas
 	out = wire.AppendInt32(out, int32(replicating.Milliseconds()))
@@ -98,13 +96,13 @@ func (r *produceRequest) decode(body []byte) (*produceAnswer, error) {
 		}
 	}
 	if d.Bad() {
-		return nil, fmt.Errorf("produce v%d: %w", produceVersion, d.Err())
+		return nil, fmt.Errorf("produce v%d: %w", cluster.ProduceVersion, d.Err())
 	}
 	a := &produceAnswer{codes: make([]kafka.Error, len(r.batches))}
 	for i, b := range r.batches {
 		code, ok := found[fmt.Sprintf("%s/%d", b.topic, b.partition)]
 		if !ok {
-			return nil, fmt.Errorf("produce v%d: the answer leaves out %s/%d", produceVersion, b.topic, b.partition)
+			return nil, fmt.Errorf("produce v%d: the answer leaves out %s/%d", cluster.ProduceVersion, b.topic, b.partition)
 		}
 		a.codes[i] = code
 	}

@@ -42,23 +42,23 @@ type tool struct {
 	buffer  []byte
 }
 
-// read starts fetches wherever lanes have room, until the source ends.
-func (s *source) read() {
+// again calls look until the source ends: when it was nudged, and after what
+// look says at the latest.
+func (s *source) again(nudged <-chan struct{}, look func() time.Duration) {
 	for {
-		wait := s.launch()
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(look())
 		select {
 		case <-s.life.Done():
 			timer.Stop()
 			return
-		case <-s.pump:
+		case <-nudged:
 		case <-timer.C:
 		}
 		timer.Stop()
 	}
 }
 
-// launch starts what can be started, and says when to look again at the latest.
+// launch starts fetches wherever lanes have room, and says when to look again at the latest.
 func (s *source) launch() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -189,7 +189,7 @@ func (s *source) landed(l *lane, from int64, r fetch.Result, t *tool, first bool
 		}
 		l.put(ds, bytes)
 	}
-	l.next, l.high, l.start = set.Next, r.LastStable, r.LogStart
+	l.next, l.high = set.Next, r.LastStable
 	l.track.Pass(set.Next)
 	// A short wait that brought nothing goes into the next long one.
 	l.idle = set.Next == from && !first

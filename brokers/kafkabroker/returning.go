@@ -24,23 +24,7 @@ const (
 	maxReturn = 500
 )
 
-// returning reads deferred messages again when they are due.
-func (s *source) returning() {
-	for {
-		wait := s.recall()
-		timer := time.NewTimer(wait)
-		select {
-		case <-s.life.Done():
-			timer.Stop()
-			return
-		case <-s.later:
-		case <-timer.C:
-		}
-		timer.Stop()
-	}
-}
-
-// recall starts what is due, and says when to look again at the latest.
+// recall reads deferred messages again that are due, and says when to look again at the latest.
 func (s *source) recall() time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,10 +186,7 @@ func (s *source) beginningOf(l *lane, told int64) int64 {
 	if told > 0 {
 		return told
 	}
-	s.mu.Lock()
-	topics := s.topics
-	s.mu.Unlock()
-	at, err := listOffsets(s.life, s.b.cluster, topics, []coop.Partition{l.claim.Partition}, earliest)
+	at, err := listOffsets(s.life, s.b.cluster, s.view(), []coop.Partition{l.claim.Partition}, earliest)
 	if err != nil {
 		return 0
 	}

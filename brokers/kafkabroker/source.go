@@ -2,7 +2,6 @@ package kafkabroker
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -284,9 +283,6 @@ func (s *source) Close(ctx context.Context) error {
 	s.end()
 	s.workers.Wait()
 	err := s.commit(ctx, s.all())
-	if errors.Is(err, group.ErrNotOwned) {
-		err = nil
-	}
 	done := make(chan struct{})
 	go func() {
 		select {

@@ -10,6 +10,7 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
 )
 
 // Pauses between two looks at the metadata, however often somebody finds it
@@ -98,7 +99,8 @@ func (s *source) heard(topics map[string]cluster.Topic) {
 	}
 	s.mu.Unlock()
 	if len(again) > 0 {
-		s.reopen(again, fmt.Errorf("topic %q was deleted and made again", again[0].claim.Topic))
+		s.lose(again, fmt.Errorf("topic %q was deleted and made again", again[0].claim.Topic))
+		s.renew(again)
 	}
 	for _, name := range came {
 		if s.reads[name] == name {
@@ -108,6 +110,13 @@ func (s *source) heard(topics map[string]cluster.Topic) {
 	s.member.Observe(counts)
 	nudge(s.pump)
 	nudge(s.later)
+}
+
+// view is what the topics were when they were last heard of.
+func (s *source) view() map[string]cluster.Topic {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.topics
 }
 
 // madeAgain says whether a topic's ids are those of two topics. Clusters older
@@ -130,24 +139,13 @@ func (s *source) missing(name string, code kafka.Error) {
 	}
 }
 
-// reopen ends lanes whose log is another one now, and makes new ones of the
-// same claims.
-func (s *source) reopen(ls []*lane, cause error) {
-	s.lose(ls, cause)
-	s.renew(ls)
-}
-
 // renew makes new lanes of the claims of lanes that ended.
 func (s *source) renew(ls []*lane) {
-	s.mu.Lock()
-	byTopic := map[string][]*lane{}
-	for _, l := range ls {
-		byTopic[l.claim.Topic] = append(byTopic[l.claim.Topic], s.newLane(l.claim))
+	claims := make([]group.Claim, len(ls))
+	for i, l := range ls {
+		claims[i] = l.claim
 	}
-	s.mu.Unlock()
-	for _, fresh := range byTopic {
-		s.workers.Go(func() { s.open(fresh) })
-	}
+	s.assigned(claims)
 }
 
 // destinationsOf checks, and where told makes, the destinations of a topic

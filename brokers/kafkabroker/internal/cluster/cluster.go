@@ -173,10 +173,19 @@ func (c *Cluster) Metadata(ctx context.Context, topics []string) (View, error) {
 	return v, nil
 }
 
-// needs are the versions of calls that this adapter writes itself, all of Kafka
-// 2.4.
+// Versions of the calls that this adapter writes itself: the last ones in the
+// fixed layout, all of Kafka 2.4.
+const (
+	ProduceVersion   = 8
+	FetchVersion     = 11
+	HeartbeatVersion = 3
+	LeaveVersion     = 3
+)
+
+// needs are those versions, by call.
 var needs = map[protocol.ApiKey]int16{
-	protocol.Produce: 8, protocol.Fetch: 11, protocol.Metadata: metadataPlain, protocol.Heartbeat: 3, protocol.LeaveGroup: 3,
+	protocol.Produce: ProduceVersion, protocol.Fetch: FetchVersion, protocol.Metadata: metadataPlain,
+	protocol.Heartbeat: HeartbeatVersion, protocol.LeaveGroup: LeaveVersion,
 }
 
 // prune forgets addresses that brokers had once; c.mu is held.

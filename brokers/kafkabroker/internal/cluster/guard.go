@@ -150,15 +150,14 @@ func (g *guard) next() error {
 	return nil
 }
 
-// nextGroupDescribe is ConsumerGroupDescribe, which kafka-go has no name for.
-const nextGroupDescribe protocol.ApiKey = 69
+// NextGroupDescribe is ConsumerGroupDescribe, which kafka-go has no name for:
+// groups of the next protocol (KIP-848) are not in the answers to DescribeGroups.
+const NextGroupDescribe protocol.ApiKey = 69
 
 // ours are the answers that this adapter decodes with a checked reader.
 func ours(key protocol.ApiKey, version int16) bool {
 	switch key {
-	case nextGroupDescribe:
-		return true
-	case protocol.Fetch, protocol.Produce, protocol.Heartbeat, protocol.LeaveGroup:
+	case NextGroupDescribe, protocol.Fetch, protocol.Produce, protocol.Heartbeat, protocol.LeaveGroup:
 		return true
 	case protocol.Metadata:
 		return version >= metadataWithIDs

@@ -32,7 +32,6 @@ type Topic struct {
 type Partition struct {
 	Leader   int32
 	Replicas int32 // how many there are to be
-	Err      kafka.Error
 }
 
 // View is one answer to Metadata.
@@ -79,90 +78,60 @@ func (m *metadataRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error
 func (m *metadataRequest) encode() []byte {
 	flexible := m.version >= metadataWithIDs
 	b := wire.AppendHeader(nil, int16(protocol.Metadata), m.version, 1, m.client, flexible)
-	if flexible {
-		b = wire.AppendCompactCount(b, len(m.topics))
-		for _, t := range m.topics {
-			b = append(b, make([]byte, 16)...)
-			b = wire.AppendCompactString(b, t)
-			b = append(b, 0)
-		}
-		b = append(b, 0, 0, 0) // make none, no rights of the cluster, none of topics
-		b = append(b, 0)
-		return wire.Finish(b)
-	}
-	b = wire.AppendInt32(b, int32(len(m.topics)))
+	b = wire.AppendCount(b, len(m.topics), flexible)
 	for _, t := range m.topics {
-		b = wire.AppendString(b, t)
+		if flexible {
+			b = append(b, make([]byte, 16)...) // by name, not by id
+			b = append(wire.AppendCompactString(b, t), 0)
+		} else {
+			b = wire.AppendString(b, t)
+		}
 	}
-	b = append(b, 0, 0, 0)
+	b = append(b, 0, 0, 0) // make none, no rights of the cluster, none of topics
+	if flexible {
+		b = append(b, 0)
+	}
 	return wire.Finish(b)
 }
 
 // Source: the layouts are those of Kafka's MetadataResponse.json, versions 8
 // and 10.
 func decodeMetadata(version int16, body []byte) (View, error) {
-	r := metadataReader{Reader: wire.NewReader(body), flexible: version >= metadataWithIDs}
+	r := wire.VersionedReader{Reader: wire.NewReader(body), Flexible: version >= metadataWithIDs}
 	v := View{Brokers: map[int32]string{}, Topics: map[string]Topic{}}
 	r.Int32() // correlation id
-	r.tags()
+	r.SkipTags()
 	r.Int32() // throttle
-	for n := r.count(11); n > 0; n-- {
-		id, host, port := r.Int32(), r.str(), r.Int32()
-		r.str() // rack
-		r.tags()
+	for n := r.Count(11); n > 0; n-- {
+		id, host, port := r.Int32(), r.String(), r.Int32()
+		_ = r.String() // rack
+		r.SkipTags()
 		v.Brokers[id] = net.JoinHostPort(host, strconv.Itoa(int(port)))
 	}
-	r.str() // cluster id
+	_ = r.String() // cluster id
 	v.Controller = r.Int32()
-	for n := r.count(9); n > 0 && !r.Bad(); n-- {
+	for n := r.Count(9); n > 0 && !r.Bad(); n-- {
 		t := Topic{Err: kafka.Error(r.Int16()), Partitions: map[int32]Partition{}}
-		name := r.str()
-		if r.flexible {
+		name := r.String()
+		if r.Flexible {
 			t.ID = r.UUID()
 		}
 		r.Take(1) // internal
-		for k := r.count(18); k > 0 && !r.Bad(); k-- {
-			p := Partition{Err: kafka.Error(r.Int16())}
-			index := r.Int32()
-			p.Leader = r.Int32()
+		for k := r.Count(18); k > 0 && !r.Bad(); k-- {
+			r.Int16() // why there is no leader
+			index, p := r.Int32(), Partition{Leader: r.Int32()}
 			r.Int32() // epoch
-			p.Replicas = int32(r.count(4))
+			p.Replicas = int32(r.Count(4))
 			r.Take(4 * int(p.Replicas))
 			for range 2 {
-				r.Take(4 * r.count(4)) // in sync, offline
+				r.Take(4 * r.Count(4)) // in sync, offline
 			}
-			r.tags()
+			r.SkipTags()
 			t.Partitions[index] = p
 		}
 		r.Int32() // rights
-		r.tags()
+		r.SkipTags()
 		v.Topics[name] = t
 	}
 	return v, r.Err()
-}
-
-// metadataReader reads both layouts.
-type metadataReader struct {
-	wire.Reader
-	flexible bool
-}
-
-func (r *metadataReader) str() string {
-	if r.flexible {
-		return r.CompactString()
-	}
-	return r.String()
-}
-
-func (r *metadataReader) count(size int) int {
-	if r.flexible {
-		return r.CompactCount(size)
-	}
-	return r.Count(size)
-}
-
-func (r *metadataReader) tags() {
-	if r.flexible {
-		r.SkipTags()
-	}
 }

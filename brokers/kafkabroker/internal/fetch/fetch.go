@@ -20,8 +20,8 @@ import (
 )
 
 const (
-	byName = 11 // the last version that names topics in the fixed layout
-	byID   = 13 // the first that names them by id, Kafka 3.1
+	byName = cluster.FetchVersion // topics are named in it
+	byID   = 13                   // the first version that names them by id, Kafka 3.1
 )
 
 // Codes that kafka-go has no name for.
@@ -67,7 +67,6 @@ type Answer struct {
 type Result struct {
 	Want       int // index in Wants
 	Err        kafka.Error
-	HighWater  int64 // the end of the log for consumers without transactions
 	LastStable int64 // the end of it with read_committed
 	LogStart   int64
 	Aborted    []records.Aborted
@@ -119,7 +118,7 @@ func (r *Request) encode() []byte {
 	b = append(b, 1)            // read_committed
 	b = wire.AppendInt32(b, 0)  // no session
 	b = wire.AppendInt32(b, -1) // no session
-	b = appendCount(b, topics(r.Wants), flexible)
+	b = wire.AppendCount(b, topics(r.Wants), flexible)
 	for i := 0; i < len(r.Wants); {
 		n := 1
 		for i+n < len(r.Wants) && r.Wants[i+n].Topic == r.Wants[i].Topic {
@@ -130,7 +129,7 @@ func (r *Request) encode() []byte {
 		} else {
 			b = wire.AppendString(b, r.Wants[i].Topic)
 		}
-		b = appendCount(b, n, flexible)
+		b = wire.AppendCount(b, n, flexible)
 		for _, w := range r.Wants[i : i+n] {
 			b = appendWant(b, w, flexible)
 		}
@@ -139,7 +138,7 @@ func (r *Request) encode() []byte {
 		}
 		i += n
 	}
-	b = appendCount(b, 0, flexible) // nothing to forget
+	b = wire.AppendCount(b, 0, flexible) // nothing to forget
 	if flexible {
 		b = wire.AppendCompactString(b, "") // rack
 		b = append(b, 0)
@@ -164,13 +163,6 @@ func appendWant(b []byte, w Want, flexible bool) []byte {
 	return b
 }
 
-func appendCount(b []byte, n int, flexible bool) []byte {
-	if flexible {
-		return wire.AppendCompactCount(b, n)
-	}
-	return wire.AppendInt32(b, int32(n))
-}
-
 func topics(wants []Want) (n int) {
 	for i := range wants {
 		if i == 0 || wants[i].Topic != wants[i-1].Topic {
@@ -181,25 +173,25 @@ func topics(wants []Want) (n int) {
 }
 
 func (r *Request) decode(body []byte) (*Answer, error) {
-	d := decoder{Reader: wire.NewReader(body), flexible: r.version >= byID}
+	d := &wire.VersionedReader{Reader: wire.NewReader(body), Flexible: r.version >= byID}
 	a := &Answer{Buffer: body}
 	d.Int32() // correlation id
-	d.tags()
+	d.SkipTags()
 	d.Int32() // throttle
 	a.Err = kafka.Error(d.Int16())
 	d.Int32() // session
 	a.Results = make([]Result, 0, len(r.Wants))
 	at := 0
-	for n := d.count(5); n > 0 && !d.Bad(); n-- {
+	for n := d.Count(5); n > 0 && !d.Bad(); n-- {
 		var topic string
 		var id cluster.ID
-		if d.flexible {
+		if d.Flexible {
 			id = d.UUID()
 		} else {
 			topic = d.String()
 		}
-		for k := d.count(35); k > 0 && !d.Bad(); k-- {
-			res := d.partition()
+		for k := d.Count(35); k > 0 && !d.Bad(); k-- {
+			res := partition(d)
 			index := res.Want
 			at = r.find(at, topic, id, int32(index))
 			if at < 0 {
@@ -209,9 +201,9 @@ func (r *Request) decode(body []byte) (*Answer, error) {
 			a.Results = append(a.Results, res)
 			at++
 		}
-		d.tags()
+		d.SkipTags()
 	}
-	d.tags()
+	d.SkipTags()
 	return a, d.Err()
 }
 
@@ -228,42 +220,21 @@ func (r *Request) find(from int, topic string, id cluster.ID, partition int32) i
 	return -1
 }
 
-type decoder struct {
-	wire.Reader
-	flexible bool
-}
-
 // partition reads one result; its Want is the partition's number.
-func (d *decoder) partition() (res Result) {
+func partition(d *wire.VersionedReader) (res Result) {
 	res.Want = int(d.Int32())
 	res.Err = kafka.Error(d.Int16())
-	res.HighWater, res.LastStable, res.LogStart = d.Int64(), d.Int64(), d.Int64()
-	if n := d.count(16); n > 0 {
+	d.Int64() // the high watermark: the end for consumers without transactions
+	res.LastStable, res.LogStart = d.Int64(), d.Int64()
+	if n := d.Count(16); n > 0 {
 		res.Aborted = make([]records.Aborted, 0, n)
 		for ; n > 0 && !d.Bad(); n-- {
 			res.Aborted = append(res.Aborted, records.Aborted{Producer: d.Int64(), First: d.Int64()})
-			d.tags()
+			d.SkipTags()
 		}
 	}
 	d.Int32() // preferred replica
-	if d.flexible {
-		res.Records = d.CompactBytes()
-	} else {
-		res.Records = d.Bytes()
-	}
-	d.tags()
+	res.Records = d.Bytes()
+	d.SkipTags()
 	return res
-}
-
-func (d *decoder) count(size int) int {
-	if d.flexible {
-		return d.CompactCount(size)
-	}
-	return d.Count(size)
-}
-
-func (d *decoder) tags() {
-	if d.flexible {
-		d.SkipTags()
-	}
 }

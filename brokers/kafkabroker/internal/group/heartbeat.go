@@ -6,11 +6,9 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol"
 
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/wire"
 )
-
-// heartbeatVersion is the last in the fixed layout, Kafka 2.3.
-const heartbeatVersion = 3
 
 // heartbeatRequest does its own exchange: kafka-go reads the answer's code
 // where the throttle time is, so that every refusal looks like success.
@@ -32,7 +30,7 @@ func (*heartbeatRequest) Choose(func(protocol.ApiKey) int16)      {}
 // Source: the layouts are those of Kafka's HeartbeatRequest.json and
 // HeartbeatResponse.json, version 3.
 func (h *heartbeatRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	b := wire.AppendHeader(make([]byte, 0, 128), int16(protocol.Heartbeat), heartbeatVersion, 1, h.client, false)
+	b := wire.AppendHeader(make([]byte, 0, 128), int16(protocol.Heartbeat), cluster.HeartbeatVersion, 1, h.client, false)
 	b = wire.AppendString(b, h.group)
 	b = wire.AppendInt32(b, h.generation)
 	b = wire.AppendString(b, h.member)
@@ -41,19 +39,25 @@ func (h *heartbeatRequest) RawExchange(rw io.ReadWriter) (protocol.Message, erro
 	} else {
 		b = wire.AppendString(b, h.instance)
 	}
-	if _, err := rw.Write(wire.Finish(b)); err != nil {
-		return nil, err
-	}
-	body, err := wire.ReadFrame(rw, nil, 64)
+	code, err := askCode(rw, b, 64)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("heartbeat v%d: %w", cluster.HeartbeatVersion, err)
+	}
+	return &heartbeatAnswer{code}, nil
+}
+
+// askCode sends a request and reads of its answer, of at most limit bytes, the
+// code behind the throttle time.
+func askCode(rw io.ReadWriter, request []byte, limit int) (int16, error) {
+	if _, err := rw.Write(wire.Finish(request)); err != nil {
+		return 0, err
+	}
+	body, err := wire.ReadFrame(rw, nil, limit)
+	if err != nil {
+		return 0, err
 	}
 	r := wire.NewReader(body)
 	r.Int32() // correlation id
 	r.Int32() // throttle
-	a := &heartbeatAnswer{code: r.Int16()}
-	if r.Bad() {
-		return nil, fmt.Errorf("heartbeat v%d: %w", heartbeatVersion, r.Err())
-	}
-	return a, nil
+	return r.Int16(), r.Err()
 }

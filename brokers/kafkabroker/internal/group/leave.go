@@ -6,11 +6,9 @@ import (
 
 	"github.com/segmentio/kafka-go/protocol"
 
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/wire"
 )
-
-// leaveVersion is the last in the fixed layout, Kafka 2.4.
-const leaveVersion = 3
 
 // leaveRequest does its own exchange, for the same reason as heartbeatRequest.
 type leaveRequest struct{ client, group, member string }
@@ -28,24 +26,14 @@ func (*leaveRequest) Choose(func(protocol.ApiKey) int16)      {}
 // Source: the layouts are those of Kafka's LeaveGroupRequest.json and
 // LeaveGroupResponse.json, version 3.
 func (l *leaveRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	b := wire.AppendHeader(make([]byte, 0, 128), int16(protocol.LeaveGroup), leaveVersion, 1, l.client, false)
+	b := wire.AppendHeader(make([]byte, 0, 128), int16(protocol.LeaveGroup), cluster.LeaveVersion, 1, l.client, false)
 	b = wire.AppendString(b, l.group)
 	b = wire.AppendInt32(b, 1)
 	b = wire.AppendString(b, l.member)
 	b = wire.AppendInt16(b, -1) // no instance
-	if _, err := rw.Write(wire.Finish(b)); err != nil {
-		return nil, err
-	}
-	body, err := wire.ReadFrame(rw, nil, 64<<10)
+	code, err := askCode(rw, b, 64<<10)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("leave v%d: %w", cluster.LeaveVersion, err)
 	}
-	r := wire.NewReader(body)
-	r.Int32() // correlation id
-	r.Int32() // throttle
-	a := &leaveAnswer{code: r.Int16()}
-	if r.Bad() {
-		return nil, fmt.Errorf("leave v%d: %w", leaveVersion, r.Err())
-	}
-	return a, nil
+	return &leaveAnswer{code}, nil
 }

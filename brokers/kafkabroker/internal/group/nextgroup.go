@@ -7,12 +7,9 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"github.com/onceward/onceward/brokers/kafkabroker/internal/cluster"
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/wire"
 )
-
-// nextGroupDescribe is a call that kafka-go does not know. Groups of the next
-// protocol (KIP-848) are not in the answers to DescribeGroups.
-const nextGroupDescribe protocol.ApiKey = 69
 
 // nextGroupRequest lists the members of a group of the next protocol.
 type nextGroupRequest struct {
@@ -26,8 +23,8 @@ type nextGroupAnswer struct {
 	members []string
 }
 
-func (*nextGroupRequest) ApiKey() protocol.ApiKey                 { return nextGroupDescribe }
-func (*nextGroupAnswer) ApiKey() protocol.ApiKey                  { return nextGroupDescribe }
+func (*nextGroupRequest) ApiKey() protocol.ApiKey                 { return cluster.NextGroupDescribe }
+func (*nextGroupAnswer) ApiKey() protocol.ApiKey                  { return cluster.NextGroupDescribe }
 func (*nextGroupRequest) Required(map[protocol.ApiKey]int16) bool { return true }
 
 // Choose implements cluster.Chooser. Version 0 is the lowest and enough, so that
@@ -41,10 +38,10 @@ func (n *nextGroupRequest) Choose(offered func(protocol.ApiKey) int16) {
 // Source: the layouts are those of Kafka's ConsumerGroupDescribeRequest.json
 // and ConsumerGroupDescribeResponse.json, version 0.
 func (n *nextGroupRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error) {
-	if !n.offers(nextGroupDescribe) {
+	if !n.offers(cluster.NextGroupDescribe) {
 		return &nextGroupAnswer{}, nil
 	}
-	b := wire.AppendHeader(make([]byte, 0, 128), int16(nextGroupDescribe), 0, 1, n.client, true)
+	b := wire.AppendHeader(make([]byte, 0, 128), int16(cluster.NextGroupDescribe), 0, 1, n.client, true)
 	b = wire.AppendCompactCount(b, 1)
 	b = wire.AppendCompactString(b, n.group)
 	b = append(b, 0, 0) // no rights, no tags

@@ -40,7 +40,6 @@ type Span struct {
 type Track struct {
 	head, tail *Span
 	end        int64 // the offset after all that was added
-	open       int
 }
 
 // Reset forgets everything and begins at offset.
@@ -61,7 +60,6 @@ func (t *Track) Add(n int, offset func(int) int64, owner any) *Span {
 		t.head = s
 	}
 	t.tail = s
-	t.open += n
 	t.end = max(t.end, offset(n-1)+1)
 	return s
 }
@@ -82,9 +80,6 @@ func (t *Track) Next() int64 {
 	}
 	return t.end
 }
-
-// Open is how many deliveries are not settled.
-func (t *Track) Open() int { return t.open }
 
 func (s *Span) offset(i int) int64 {
 	if s.offsets == nil {
@@ -120,7 +115,6 @@ func (s *Span) Settle(offset int64) bool {
 	}
 	s.done[i/64] |= 1 << (i % 64)
 	s.open--
-	s.track.open--
 	if s.open == 0 {
 		s.unlink()
 	}

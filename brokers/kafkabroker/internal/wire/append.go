@@ -11,14 +11,6 @@ func AppendInt32(b []byte, v int32) []byte { return binary.BigEndian.AppendUint3
 // AppendInt64 appends eight bytes.
 func AppendInt64(b []byte, v int64) []byte { return binary.BigEndian.AppendUint64(b, uint64(v)) }
 
-// AppendBool appends one byte.
-func AppendBool(b []byte, v bool) []byte {
-	if v {
-		return append(b, 1)
-	}
-	return append(b, 0)
-}
-
 // AppendString appends s with a length of two bytes.
 func AppendString(b []byte, s string) []byte {
 	return append(AppendInt16(b, int16(len(s))), s...)
@@ -47,6 +39,14 @@ func AppendVarBytes(b, v []byte) []byte {
 
 // AppendCompactCount appends the length of a compact array or string.
 func AppendCompactCount(b []byte, n int) []byte { return binary.AppendUvarint(b, uint64(n)+1) }
+
+// AppendCount is AppendCompactCount in a flexible layout, else four bytes.
+func AppendCount(b []byte, n int, flexible bool) []byte {
+	if flexible {
+		return AppendCompactCount(b, n)
+	}
+	return AppendInt32(b, int32(n))
+}
 
 // AppendHeader begins a request: its size, which [Finish] fills in, key,
 // version, correlation id and client id, and no tags where it is flexible.

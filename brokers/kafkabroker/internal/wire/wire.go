@@ -198,6 +198,44 @@ func (r *Reader) fits(n int64, size int) int {
 	return int(n)
 }
 
+// VersionedReader reads a layout of which some versions are flexible: with
+// compact lengths, and tags at the end of each structure.
+type VersionedReader struct {
+	Reader
+	Flexible bool
+}
+
+// Count is [Reader.Count] or [Reader.CompactCount].
+func (r *VersionedReader) Count(size int) int {
+	if r.Flexible {
+		return r.CompactCount(size)
+	}
+	return r.Reader.Count(size)
+}
+
+// String is [Reader.String] or [Reader.CompactString].
+func (r *VersionedReader) String() string {
+	if r.Flexible {
+		return r.CompactString()
+	}
+	return r.Reader.String()
+}
+
+// Bytes is [Reader.Bytes] or [Reader.CompactBytes].
+func (r *VersionedReader) Bytes() []byte {
+	if r.Flexible {
+		return r.CompactBytes()
+	}
+	return r.Reader.Bytes()
+}
+
+// SkipTags is [Reader.SkipTags] where there are tags.
+func (r *VersionedReader) SkipTags() {
+	if r.Flexible {
+		r.Reader.SkipTags()
+	}
+}
+
 // SkipTags passes the tagged fields at the end of a flexible structure.
 func (r *Reader) SkipTags() {
 	for n := r.CompactTags(); n > 0 && !r.bad; n-- {
