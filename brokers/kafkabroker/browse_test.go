@@ -2,11 +2,13 @@ package kafkabroker_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -334,5 +336,37 @@ func TestATopicIsDescribed(t *testing.T) {
 	}
 	if k := got[2]; k.MaxAge != 0 || !k.Compacted {
 		t.Errorf("compacted: %+v", k)
+	}
+}
+
+func TestATopicWithoutALeaderIsDescribedOnceItHasOne(t *testing.T) {
+	t.Parallel()
+	c := fake(t, kfake.NumBrokers(1), kfake.SeedTopics(1, "one"))
+	b := connect(t, quick(c.ListenAddrs()...)).(kafkabroker.Broker)
+	var leaderless atomic.Int32
+	c.ControlKey(int16(kmsg.Metadata), func(r kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		req := r.(*kmsg.MetadataRequest)
+		if len(req.Topics) == 0 || leaderless.Add(-1) < 0 {
+			return nil, nil, false
+		}
+		res := req.ResponseKind().(*kmsg.MetadataResponse)
+		for _, topic := range req.Topics {
+			rt := kmsg.NewMetadataResponseTopic()
+			rt.Topic, rt.ErrorCode = topic.Topic, kerr.LeaderNotAvailable.Code
+			res.Topics = append(res.Topics, rt)
+		}
+		return res, nil, true
+	})
+	leaderless.Store(3)
+	infos, err := b.Inspect(t.Context(), []string{"one"})
+	if err != nil || infos[0].Partitions != 1 {
+		t.Fatalf("%+v, %v", infos, err)
+	}
+	leaderless.Store(1_000_000)
+	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
+	defer cancel()
+	if _, err := b.Inspect(ctx, []string{"one"}); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), `topic "one"`) {
+		t.Errorf("a topic that stays without a leader: %v", err)
 	}
 }

@@ -2,7 +2,9 @@ package kafkabroker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -14,7 +16,7 @@ import (
 // Inspect implements [brokers.Browser].
 //
 // Errors: what the cluster or the connection says, when no broker answers or a
-// topic has no leader.
+// topic has had no leader for half a minute.
 func (b *broker) Inspect(ctx context.Context, topics []string) ([]brokers.TopicInfo, error) {
 	infos := make([]brokers.TopicInfo, len(topics))
 	var names []string
@@ -27,7 +29,7 @@ func (b *broker) Inspect(ctx context.Context, topics []string) ([]brokers.TopicI
 	if len(names) == 0 {
 		return infos, nil
 	}
-	view, err := b.cluster.Metadata(ctx, names)
+	view, err := b.led(ctx, names)
 	if err != nil {
 		return nil, fmt.Errorf("inspect topics: %w", err)
 	}
@@ -55,6 +57,31 @@ func (b *broker) Inspect(ctx context.Context, topics []string) ([]brokers.TopicI
 		}
 	}
 	return infos, nil
+}
+
+// led asks for topics, again while one of them has no leader: it was just made,
+// or its leader moves.
+func (b *broker) led(ctx context.Context, names []string) (cluster.View, error) {
+	began := time.Now()
+	for pause := 20 * time.Millisecond; ; pause = min(2*pause, time.Second) {
+		view, err := b.cluster.Metadata(ctx, names)
+		if err != nil {
+			return view, err
+		}
+		at := slices.IndexFunc(names, func(n string) bool { return view.Topics[n].Err == kafka.LeaderNotAvailable })
+		if at < 0 {
+			return view, nil
+		}
+		fault := fmt.Errorf("topic %q: %w", names[at], kafka.LeaderNotAvailable)
+		if time.Since(began) > healing {
+			return view, fault
+		}
+		select {
+		case <-ctx.Done():
+			return view, errors.Join(ctx.Err(), fault)
+		case <-time.After(pause):
+		}
+	}
 }
 
 func (b *broker) inspect(ctx context.Context, info *brokers.TopicInfo, topics map[string]cluster.Topic, have map[string]settings) {
