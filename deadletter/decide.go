@@ -143,13 +143,21 @@ func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 	case dedup.Failed, dedup.Retryable:
 		switch {
 		case !same:
-			return Decision{Action: Refuse, Why: "its id is " + r.State.String() + " with other content", Approvable: true}
+			return Decision{Action: Refuse, Why: "its id " + stands(r) + ", with other content", Approvable: true}
 		case present:
-			return Decision{Action: Reopen, Why: "its record is " + r.State.String()}
+			return Decision{Action: Reopen, Why: "its operation " + stands(r)}
 		case r.State == dedup.Failed:
 			return Decision{Action: Resolve, Why: "superseded: a later run has a letter of its own"}
 		}
 		return Decision{Action: Send, Why: "waits in a later run"}
 	}
-	return Decision{Action: Refuse, Why: "record in unknown state " + r.State.String()}
+	return Decision{Action: Refuse, Why: "its record is in the unknown state " + r.State.String()}
+}
+
+// stands is where an operation stands that has failed or waits, for people.
+func stands(r *dedup.Record) string {
+	if r.State == dedup.Failed {
+		return "has failed"
+	}
+	return "waits to run again"
 }

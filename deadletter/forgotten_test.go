@@ -12,14 +12,15 @@ import (
 // The corrected message has run and is forgotten by the time when the plan,
 // made a moment before, is applied.
 func TestALetterThatExpiresBetweenPlanAndApplyIsRefused(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
+		d.remember(day)
 		d.digest(`v2 {"order_id":"a"}`)
 		d.digest(`{"order_id":"a"}`)
-		time.Sleep(14*24*time.Hour - 10*time.Minute)
+		d.wait(day - 10*time.Minute)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
 		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Reopen: 1})
-		time.Sleep(20 * time.Hour)
+		d.wait(20 * time.Hour)
 		d.digest()
 		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidRefuse: 1})
 		d.digest()
@@ -36,7 +37,7 @@ func TestACopyThatIsReadTooLateRunsOnlyWhenSomebodySaysThatItMay(t *testing.T) {
 		d.digest(`{"order_id":"a"}`)
 		d.mend(nil)
 		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
-		d.wait(3)
+		d.wait(3 * day)
 		if err := dedup.SweepDue(t.Context(), d.store); err != nil || d.record("a").State != dedup.Absent {
 			t.Fatalf("record %+v, %v", d.record("a"), err)
 		}
@@ -64,7 +65,7 @@ func TestAPlanFindsAShorterWindowInTheRecords(t *testing.T) {
 		d.window = 24 * time.Hour
 		d.digest(`v2 {"order_id":"a"}`)
 		d.digest(`{"order_id":"a"}`)
-		d.wait(3)
+		d.wait(3 * day)
 		d.digest(`{"order_id":"b"}`)
 		if got := d.record("a"); got.State != dedup.Absent {
 			t.Fatalf("not swept: %+v", got)
@@ -113,15 +114,15 @@ func TestTheRecordOfALetterOfOthersIsForgottenAfterItsWindow(t *testing.T) {
 // The note of a conflict's letter is forgotten with the record that it met, which
 // had ended long before.
 func TestADiscardedLetterIsNotSentOnceItsNoteIsForgotten(t *testing.T) {
-	atDesk(t, func(t *testing.T, d *desk) {
+	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.remember(day)
 		d.digest(`{"order_id":"a"}`)
-		time.Sleep(14 * time.Hour)
+		d.wait(14 * time.Hour)
 		d.digest(`{"order_id":"a","cents":5}`)
 		if err := d.q.Move(t.Context(), d.letters(deadletter.Filter{})[0].Letter.ID, dedup.LetterDiscarded, "ann", "a test order"); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(11 * time.Hour)
+		d.wait(11 * time.Hour)
 		d.digest()
 		if r := d.record("a"); r.State != dedup.Absent {
 			t.Fatalf("not swept: %+v", r)

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kgo"
 	"github.com/twmb/franz-go/pkg/kmsg"
+	"github.com/twmb/franz-go/pkg/kversion"
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/brokers/kafkabroker"
@@ -36,6 +37,9 @@ type ground struct {
 	connect        func() (browsing, error)
 	// drop removes what lies below an offset, as retention does.
 	drop func(topic string, partition int32, below int64) error
+	// setBack lets consumer "billing", which does not run, begin at the first
+	// message again.
+	setBack func() error
 	// rest stops the server for a while, where it would have much to do while
 	// days pass.
 	rest func(time.Duration)
@@ -62,6 +66,14 @@ func memGround(*testing.T) ground {
 		topic: "orders", publish: "orders", connect: func() (browsing, error) { return stays{b}, nil }, rest: time.Sleep, mem: b,
 		drop: func(topic string, partition int32, below int64) error {
 			b.DropBelow(topic, partition, below)
+			return nil
+		},
+		setBack: func() error { // the same messages, where nobody has a position
+			was := b
+			b = membroker.New(membroker.Config{Topics: map[string]int{"orders": 2}})
+			for _, m := range was.Messages("orders") {
+				b.Produce("orders", brokers.Outgoing{Partition: &m.Partition, Key: m.Key, Value: m.Value, Headers: m.Headers})
+			}
 			return nil
 		},
 	}
@@ -105,6 +117,9 @@ func natsAt(t *testing.T, cfg natsbroker.Config) ground {
 	return ground{
 		topic: "ORDERS", publish: "ORDERS.created",
 		connect: func() (browsing, error) { return natsbroker.Connect(t.Context(), cfg) },
+		setBack: func() error {
+			return beside(func(js jetstream.JetStream) error { return js.DeleteConsumer(t.Context(), "ORDERS", "billing") })
+		},
 		drop: func(topic string, _ int32, below int64) error {
 			return beside(func(js jetstream.JetStream) error {
 				name, _, _ := strings.Cut(topic, ".")
@@ -128,7 +143,8 @@ func kafkaInside(t *testing.T, _ string) ground {
 }
 
 func kafkaAt(t *testing.T, cfg kafkabroker.Config, listen func(network, address string) (net.Listener, error)) ground {
-	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(3, "orders"), kfake.ListenFn(listen))
+	const partitions = 3
+	cluster, err := kfake.NewCluster(kfake.NumBrokers(1), kfake.SeedTopics(partitions, "orders"), kfake.ListenFn(listen))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,28 +154,46 @@ func kafkaAt(t *testing.T, cfg kafkabroker.Config, listen func(network, address 
 		topic: "orders", publish: "orders",
 		connect: func() (browsing, error) { return kafkabroker.Connect(t.Context(), cfg) }, rest: time.Sleep,
 		drop: func(topic string, partition int32, below int64) error {
-			return dropBelow(t.Context(), cfg, topic, partition, below)
+			req, of, at := kmsg.NewPtrDeleteRecordsRequest(), kmsg.NewDeleteRecordsRequestTopic(), kmsg.NewDeleteRecordsRequestTopicPartition()
+			at.Partition, at.Offset = partition, below
+			of.Topic, of.Partitions = topic, append(of.Partitions, at)
+			req.Topics, req.TimeoutMillis = append(req.Topics, of), 5000
+			got, err := asked(t.Context(), cfg, req)
+			if err != nil {
+				return err
+			}
+			return kerr.ErrorForCode(got.Topics[0].Partitions[0].ErrorCode)
+		},
+		setBack: func() error {
+			req, of := kmsg.NewPtrOffsetCommitRequest(), kmsg.NewOffsetCommitRequestTopic()
+			for partition := range int32(partitions) {
+				at := kmsg.NewOffsetCommitRequestTopicPartition()
+				at.Partition = partition
+				of.Partitions = append(of.Partitions, at)
+			}
+			of.Topic = "orders"
+			req.Group, req.Topics = "billing", append(req.Topics, of)
+			got, err := asked(t.Context(), cfg, req, kgo.MaxVersions(kversion.V3_0_0())) // later ones know topics by their ids
+			if err != nil {
+				return err
+			}
+			return kerr.ErrorForCode(got.Topics[0].Partitions[0].ErrorCode)
 		},
 	}
 }
 
-func dropBelow(ctx context.Context, cfg kafkabroker.Config, topic string, partition int32, below int64) error {
-	options := []kgo.Opt{kgo.SeedBrokers(cfg.Brokers...)}
+// asked is the answer to a request of a plain client.
+func asked[R any](ctx context.Context, cfg kafkabroker.Config, req interface {
+	RequestWith(ctx context.Context, r kmsg.Requestor) (R, error)
+}, options ...kgo.Opt) (none R, err error) {
+	options = append(options, kgo.SeedBrokers(cfg.Brokers...))
 	if cfg.Dial != nil {
 		options = append(options, kgo.Dialer(cfg.Dial))
 	}
 	client, err := kgo.NewClient(options...)
 	if err != nil {
-		return err
+		return none, err
 	}
 	defer client.Close()
-	req, of, at := kmsg.NewPtrDeleteRecordsRequest(), kmsg.NewDeleteRecordsRequestTopic(), kmsg.NewDeleteRecordsRequestTopicPartition()
-	at.Partition, at.Offset = partition, below
-	of.Topic, of.Partitions = topic, append(of.Partitions, at)
-	req.Topics, req.TimeoutMillis = append(req.Topics, of), 5000
-	got, err := req.RequestWith(ctx, client)
-	if err != nil {
-		return err
-	}
-	return kerr.ErrorForCode(got.Topics[0].Partitions[0].ErrorCode)
+	return req.RequestWith(ctx, client)
 }

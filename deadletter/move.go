@@ -28,9 +28,21 @@ func (q *Queue) Move(ctx context.Context, id string, to dedup.LetterState, who, 
 	case n.State == to:
 		err = fmt.Errorf("%w: letter %q is %s%s already", ErrRefused, id, to, takenBy(n))
 	default:
-		err = fmt.Errorf("%w: letter %q is %s%s and cannot become %s", ErrRefused, id, n.State, takenBy(n), to)
+		err = fmt.Errorf("%w: letter %q is %s%s and cannot become %s%s", ErrRefused, id, n.State, takenBy(n), to, q.unfinished(ctx, n, to))
 	}
 	return err
+}
+
+// unfinished says that a letter is not discarded because of its operation.
+func (q *Queue) unfinished(ctx context.Context, n *dedup.Letter, to dedup.LetterState) string {
+	if to != dedup.LetterDiscarded || n.Job != "" || n.State != dedup.LetterOpen && n.State != dedup.LetterHeld {
+		return ""
+	}
+	_, records, err := q.know(ctx, nil, []dedup.Key{n.Key})
+	if err != nil || records[0].State == dedup.Absent || records[0].Ended() != dedup.Absent {
+		return "" // what it is stays true without it
+	}
+	return ": its operation is " + records[0].State.String() + ", and must be finished first"
 }
 
 func takenBy(n *dedup.Letter) string {

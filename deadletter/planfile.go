@@ -133,11 +133,14 @@ func ReadPlan(r io.ReadSeeker) (*PlanFile, error) {
 	}
 	in := bufio.NewReaderSize(r, 1<<16)
 	head, err := readLine(in)
-	if err != nil {
-		return nil, fmt.Errorf("plan: no first line: %w", err)
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("plan: the file is empty")
+	case err != nil:
+		return nil, fmt.Errorf("plan: its first line: %w", err)
 	}
 	if err := json.Unmarshal(head, &f.Plan); err != nil || f.Version == 0 {
-		return nil, errors.New("plan: its first line is none of a plan")
+		return nil, errors.New("plan: its first line is not that of a plan")
 	}
 	switch {
 	case f.Version != planVersion:

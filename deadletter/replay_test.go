@@ -2,6 +2,7 @@ package deadletter_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -285,25 +286,42 @@ func TestTheCopyIsTheOriginalWithoutWhatCommandsTheBroker(t *testing.T) {
 	})
 }
 
+// detour is a broker that letters reach the later the older their message is.
+type detour struct {
+	browsing
+	letters string
+}
+
+func (d detour) Publish(ctx context.Context, messages []brokers.Outgoing) []error {
+	if len(messages) > 0 && messages[0].Topic == d.letters {
+		time.Sleep(time.Duration('c'-orderOf(messages[0].Value)) * time.Second)
+	}
+	return d.browsing.Publish(ctx, messages)
+}
+
+// orderOf is the letter that names an order.
+func orderOf(payload []byte) byte { return payload[len(`{"order_id":"`)] }
+
 func TestOfOneOrderingKeyTheOlderMessageGoesFirst(t *testing.T) {
 	atEveryDesk(t, func(t *testing.T, d *desk) {
-		d.handleBy(func(o order) error {
-			if o.ID == "a" {
-				return errors.New("tried for long") // and dies behind those after it
-			}
-			return terminal(o)
-		})
+		d.broker = detour{browsing: d.broker, letters: d.q.Topic}
+		d.handleBy(terminal)
 		for _, id := range []string{"a", "b", "c"} {
 			d.publishTo(d.publish, brokers.Outgoing{Key: []byte("customer-1"), Value: []byte(`{"order_id":"` + id + `"}`)})
 		}
 		d.digest()
-		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
-		var order []byte
-		for _, m := range d.messages(d.destinations().Retry) {
-			order = append(order, m.Value[len(`{"order_id":"`)])
+		sequence := func(topic string) (ids string) {
+			for _, m := range d.messages(topic) {
+				ids += string(orderOf(m.Value))
+			}
+			return ids
 		}
-		if string(order) != "abc" {
-			t.Errorf("sent in the order %s", order)
+		if died := sequence(d.q.Topic); died != "cba" {
+			t.Fatalf("the letters came in the order %s", died)
+		}
+		d.apply(d.plan(deadletter.Selection{}), deadletter.ApplyConfig{})
+		if sent := sequence(d.destinations().Retry); sent != "abc" {
+			t.Errorf("sent in the order %s", sent)
 		}
 	})
 }
@@ -314,7 +332,7 @@ func TestAnUndecodableLetterOlderThanTheWindowIsRefusedAsExpired(t *testing.T) {
 		d.digest(`v2 {"order_id":"a"}`)
 		d.digest(`{"order_id":"a"}`) // corrected, and sent again by its sender
 		d.once("a")
-		d.wait(3)
+		d.wait(3 * day)
 		d.digest()
 		if r, _ := d.store.Lookup(t.Context(), []dedup.Key{{Consumer: "billing", Scope: "order.create", ID: "a"}}); r[0].State != dedup.Absent {
 			t.Fatalf("not swept: %+v", r[0])
@@ -329,7 +347,7 @@ func TestAKeyedOpenLetterKeepsItsRecordFromTheSweeper(t *testing.T) {
 		d.remember(day)
 		d.handleBy(terminal)
 		d.digest(`{"order_id":"a"}`)
-		d.wait(10)
+		d.wait(10 * day)
 		d.digest()
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{})
@@ -362,7 +380,7 @@ func TestAnAcceptedExpiredLetterRuns(t *testing.T) {
 	atEveryDesk(t, func(t *testing.T, d *desk) {
 		d.remember(day)
 		d.digest(`v2 {"order_id":"a"}`)
-		d.wait(3)
+		d.wait(3 * day)
 		d.mend(nil)
 		f := d.plan(deadletter.Selection{AcceptExpired: "the customer asks for it"})
 		d.apply(f, deadletter.ApplyConfig{})

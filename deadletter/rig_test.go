@@ -89,12 +89,12 @@ func (d *desk) close() {
 
 func (d *desk) destinations() brokers.Destinations { return d.broker.Destinations("billing", d.topic) }
 
-// wait lets days pass: without connections, which would have to be kept alive
+// wait lets time pass: without connections, which would have to be kept alive
 // all the time.
-func (d *desk) wait(days int) {
+func (d *desk) wait(long time.Duration) {
 	d.t.Helper()
 	d.close()
-	d.rest(time.Duration(days) * day)
+	d.rest(long)
 	d.open()
 	d.q.Broker = d.broker
 }
@@ -181,6 +181,12 @@ func (d *desk) handleBy(do func(order) error) {
 // consume runs the consumer until stop is called.
 func (d *desk) consume() (stop func()) {
 	d.t.Helper()
+	_, stop = d.consumer()
+	return stop
+}
+
+func (d *desk) consumer() (c *consumer.Consumer, stop func()) {
+	d.t.Helper()
 	c, err := consumer.New(consumer.Config{
 		Name: "billing", Broker: d.broker, Topics: []string{d.topic}, StartFrom: consumer.Earliest, Store: d.store,
 		Logger: slog.New(slog.DiscardHandler),
@@ -200,7 +206,7 @@ func (d *desk) consume() (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Run(ctx) }()
-	return func() {
+	return c, func() {
 		cancel()
 		if err := <-ended; err != nil {
 			d.t.Error(err)
@@ -218,11 +224,19 @@ func (d *desk) digest(payloads ...string) {
 
 // orders are messages of the orders o-0, o-1 and so on.
 func orders(n int) []string {
-	payloads := make([]string, n)
-	for i := range payloads {
-		payloads[i] = fmt.Sprintf(`{"order_id":"o-%d"}`, i)
+	payloads := orderIDs(n)
+	for i, id := range payloads {
+		payloads[i] = `{"order_id":"` + id + `"}`
 	}
 	return payloads
+}
+
+func orderIDs(n int) []string {
+	ids := make([]string, n)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("o-%d", i)
+	}
+	return ids
 }
 
 // refused expects that a plan refuses the only letter, whose order has been
