@@ -11,13 +11,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/examples/internal/programtest"
 	"github.com/onceward/onceward/examples/internal/service"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 func TestMain(m *testing.M) { programtest.Main(m, main) }
@@ -34,25 +33,8 @@ type shop struct {
 
 func openShop(t *testing.T) *shop {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS server does not answer")
-	}
-	nc, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	js, err := jetstream.New(nc)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &shop{t: t, url: s.ClientURL(), js: js, db: filepath.Join(t.TempDir(), "billing.db"), side: programtest.OpenOtherSide(t)}
+	s := natstest.Serve(t)
+	return &shop{t: t, url: s.ClientURL(), js: natstest.Client(t, s.ClientURL()), db: filepath.Join(t.TempDir(), "billing.db"), side: programtest.OpenOtherSide(t)}
 }
 
 func (s *shop) publish(ids ...string) {

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -25,6 +24,7 @@ import (
 	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 var update = flag.Bool("update", false, "write the golden outputs anew")
@@ -164,26 +164,8 @@ func newRig(t *testing.T) *rig {
 
 func startRig(t *testing.T) *rig {
 	t.Helper()
-	s, err := server.NewServer(&server.Options{
-		ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS server does not answer")
-	}
-	nc, err := nats.Connect(s.ClientURL())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(nc.Close)
-	r := &rig{t: t, url: s.ClientURL(), file: filepath.Join(t.TempDir(), "billing.db")}
-	if r.js, err = jetstream.New(nc); err != nil {
-		t.Fatal(err)
-	}
+	s := natstest.Serve(t)
+	r := &rig{t: t, url: s.ClientURL(), file: filepath.Join(t.TempDir(), "billing.db"), js: natstest.Client(t, s.ClientURL())}
 	if _, err := r.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}}); err != nil {
 		t.Fatal(err)
 	}
