@@ -22,6 +22,11 @@ func (a *app) apply() *cobra.Command {
 	var acceptExpired bool
 	c := &cobra.Command{
 		Use: "apply FILE", Short: "Do what a plan says; called again, it goes on where it stopped",
+		Long: `Do what a plan says, and nothing else: what has changed since the plan was made
+is left alone, and told. Ended at any moment and called again with the same plan
+it goes on where it stopped; called twice it takes effect once.
+
+Exit status 4 where letters were refused, skipped or left alone.`,
 		Example: "  onceward dlq replay apply plan.jsonl --canary 5 --rate 50 --via http://127.0.0.1:8080",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -162,7 +167,10 @@ func (a *app) applyEnd(ctx context.Context, s *session, p *deadletter.PlanFile, 
 	case errors.Is(err, via.ErrForbidden), errors.Is(err, via.ErrToken):
 		return err
 	case err != nil && ctx.Err() != nil:
-		return &next{partly("ended by a signal: %w", err), "apply the plan again to go on"}
+		if errors.Is(err, context.Canceled) {
+			err = errors.New("ended by a signal")
+		}
+		return &next{partly("%w", err), "apply the plan again to go on"}
 	case errors.As(err, &stopped):
 		a.sayHindrances(ctx, s, r.FailedAgain == 0)
 		if r.FailedAgain > 0 {

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -44,6 +45,16 @@ func sayArguments(c *cobra.Command) {
 			return usage("%s is missing: %s", names[len(args)], form)
 		}
 		return usage("too many arguments: %s", form)
+	}
+}
+
+// completeNoFiles keeps the shell from offering files where a command takes none.
+func completeNoFiles(c *cobra.Command) {
+	for _, below := range c.Commands() {
+		completeNoFiles(below)
+	}
+	if c.ValidArgsFunction == nil && !slices.Contains(argumentNames(c.Use), "FILE") {
+		c.ValidArgsFunction = cobra.NoFileCompletions
 	}
 }
 

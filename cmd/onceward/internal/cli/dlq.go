@@ -10,9 +10,30 @@ import (
 
 // dlq is the commands about dead letters.
 func (a *app) dlq() *cobra.Command {
-	return group("dlq", "See dead letters, and work them off",
+	c := group("dlq", "See dead letters, and work them off",
 		a.groups(), a.list(), a.show(), a.export(), a.resolve(), a.discard(), a.reopen(),
 		group("replay", "Send letters back: plan, apply, status", a.plan(), a.apply(), a.status()))
+	c.Long = `See dead letters, and work them off. A letter is a message that was given up, for
+one of these reasons:
+
+  terminal     its handler has refused it for good
+  exhausted    its failures are used up
+  crash-loop   it kills the process that runs it
+  decode, key  it cannot be read; it has no usable business id, or no route
+  conflict     its business id was used before, with other content
+  too-old      it came again when its record had expired
+  in-doubt     nobody knows whether its effect happened
+
+and in one of these states:
+
+  open         nobody has dealt with it
+  sent         a plan has sent a copy of it, which is not answered yet
+  held         it has failed for the third time: a person must look before it is sent
+  resolved     its copy was answered, or nothing was left to be done
+  discarded    a person has given it up
+  gone         its topic's retention has removed it
+  none         forgotten: the window is over, and nobody can tell what became of it`
+	return c
 }
 
 // list is letters, one a line.
@@ -20,7 +41,7 @@ func (a *app) list() *cobra.Command {
 	var f connection
 	var want filter
 	c := &cobra.Command{
-		Use: "list [ID…]", Short: "Letters, one a line", Long: "Letters, one a line.\n\n" + prefixHelp,
+		Use: "list [ID…]", Short: "Letters, one a line", Long: "Letters, one a line, as they lie in their topic: the oldest first, on Kafka\npartition after partition.\n\n" + prefixHelp,
 		Example: "  onceward dlq list --reason terminal --since 2h",
 		RunE: func(c *cobra.Command, ids []string) error {
 			filter, err := want.read(ids)
@@ -50,19 +71,18 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 	}
 	defer a.count(&f)()
 	p := a.progress()
-	found := 0
+	found, more := 0, false
 	f.Progress = func(read int) { p.tell("%d letters read, %d found", read, found) }
 	t := a.table("STORED", "STATE", "REASON", "SCOPE", "KEY", "ID", "ERROR").least(20, 9, 10, 12, 12, 32)
 	for e, err := range s.queue.Letters(ctx, f) {
 		if err != nil {
 			return err
 		}
-		if found++; limit > 0 && found > limit {
-			a.say("there are more: --limit 0 lists all, --since and others choose")
-			found--
-			asked = nil
+		if limit > 0 && found == limit {
+			more, asked = true, nil
 			break
 		}
+		found++
 		asked.see(e.Letter.ID)
 		if a.json {
 			if err := a.object(s.shown(&e)); err != nil {
@@ -87,6 +107,9 @@ func (a *app) showLetters(ctx context.Context, s *session, f deadletter.Filter) 
 		if err := t.flush(); err != nil {
 			return err
 		}
+	}
+	if more {
+		a.say("there are more: --limit 0 lists all, --since and others choose")
 	}
 	return a.sayMissing(asked)
 }

@@ -22,7 +22,8 @@ func (a *app) doctor() *cobra.Command {
 		Long: `Look at a consumer's setup, against its broker and its store. With --via all of it
 is looked at; with --from and --store what the consumer itself would say is not.
 Exit status 4 where something is wrong that loses or stops messages.`,
-		Args: noArguments,
+		Example: "  onceward doctor --via http://127.0.0.1:8080",
+		Args:    noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			return a.with(c.Context(), &f, needs{letters: true}, func(ctx context.Context, s *session) error {
 				in, err := s.setup(ctx)

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,6 +47,24 @@ func wanted(f *pflag.Flag) string {
 		return "true or false"
 	}
 	return ""
+}
+
+// noEmpties refuses flags without a value, such as that of a variable which is
+// not set: --approve "$ID" would mean all letters, and --scope "$SCOPE" the whole
+// consumer.
+func noEmpties(c *cobra.Command) (err error) {
+	c.Flags().Visit(func(f *pflag.Flag) {
+		empty := f.Value.Type() == "string" && f.Value.String() == ""
+		if list, several := f.Value.(pflag.SliceValue); several {
+			values := list.GetSlice()
+			empty = len(values) == 0 || slices.Contains(values, "")
+		}
+		if empty && err == nil {
+			name, _ := pflag.UnquoteUsage(f)
+			err = usage("--%s is empty: --%s %s", f.Name, f.Name, name)
+		}
+	})
+	return err
 }
 
 // noNegatives refuses flags that are below zero: there is no number and no time

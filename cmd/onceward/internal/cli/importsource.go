@@ -109,7 +109,12 @@ func readDone(line []byte) (d doneBefore, err error) {
 	}
 	strict := json.NewDecoder(bytes.NewReader(line))
 	strict.DisallowUnknownFields()
-	if err := strict.Decode(&d); err != nil {
+	err = strict.Decode(&d)
+	var form *json.SyntaxError
+	switch {
+	case errors.As(err, &form), errors.Is(err, io.ErrUnexpectedEOF):
+		return d, errors.New("it is no JSON")
+	case err != nil:
 		return d, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if _, err := strict.Token(); !errors.Is(err, io.EOF) {

@@ -30,7 +30,7 @@ func TestAnIncidentIsWorkedOffThroughTheRunningConsumer(t *testing.T) {
 	call(t, "dlq", "list", via).want(t, cli.Done).shows(t, "ord-4", "open", "key")
 	id := ids(t, "--key", "ord-3", via)[0]
 	golden(t, "show.json", call(t, "dlq", "show", id, "--json", via).want(t, cli.Done).stdout)
-	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "would reopen and send: its record is failed", "x-tenant: acme", `"order_id": "ord-3"`, "order.create ord-3")
+	call(t, "dlq", "show", id, via).want(t, cli.Done).shows(t, "would reopen and send: its operation has failed", "x-tenant: acme", `"order_id": "ord-3"`, "order.create ord-3")
 	call(t, "dlq", "show", id, "--payload", "hex", via).want(t, cli.Done).shows(t, "7b 22 6f 72")
 	golden(t, "export.jsonl", call(t, "dlq", "export", "--key", "ord-3", via).want(t, cli.Done).stdout)
 

@@ -12,15 +12,20 @@ import (
 )
 
 func (a *app) resolve() *cobra.Command {
-	return a.move("resolve", "Say that a letter is dealt with, for good", dedup.LetterResolved)
+	return a.move("resolve", "Say that a letter is dealt with, for good", `The record of its operation stays as it is: what is in doubt stays in doubt.
+
+`, dedup.LetterResolved)
 }
 
 func (a *app) discard() *cobra.Command {
-	return a.move("discard", "Say for good that a letter is not worth it; its operation must be finished", dedup.LetterDiscarded)
+	return a.move("discard", "Give a letter up, for good; its operation must be finished", `An operation is finished when it has succeeded or failed, or is forgotten; one that
+runs, waits for another try or is in doubt is not.
+
+`, dedup.LetterDiscarded)
 }
 
 func (a *app) reopen() *cobra.Command {
-	return a.move("open", "Free a letter that is held, or that a job has taken and will not send", dedup.LetterOpen)
+	return a.move("open", "Free a letter that is held, or that a job has taken and will not send", "A plan sends it then as any other.\n", dedup.LetterOpen)
 }
 
 // moved is what became of one letter.
@@ -34,19 +39,18 @@ type moved struct {
 }
 
 // move gives letters another state. What cannot be undone is asked for.
-func (a *app) move(use, about string, to dedup.LetterState) *cobra.Command {
+func (a *app) move(use, about, more string, to dedup.LetterState) *cobra.Command {
 	var f connection
 	why := ""
 	ask := to != dedup.LetterOpen
-	long := about + "."
+	long := about + ".\n\n" + more
 	if ask {
-		long += `
-
-It cannot be undone: a letter that is resolved or discarded is never sent by a
+		long += `It cannot be undone: a letter that is resolved or discarded is never sent by a
 plan, and no command opens it again. Called twice with the same words it takes
-effect once.`
+effect once.
+`
 	}
-	long += "\n\n" + prefixHelp
+	long += "\n" + prefixHelp
 	c := &cobra.Command{
 		Use: use + " ID… --reason TEXT", Short: about, Long: long,
 		Example: "  onceward dlq " + use + " 3f2a9c41 --reason '" + map[dedup.LetterState]string{
@@ -129,8 +133,9 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 	return &exit{code: Partly}
 }
 
-// moveOne moves a letter; already says that the same was said of it before. One that the store has no note of, since others have
-// written it or it is no letter at all, is looked for in the topic and noted.
+// moveOne moves a letter; already says that the same was said of it before. One
+// that the store has no note of, since others have written it or it is no letter
+// at all, is looked for in the topic and noted.
 func (s *session) moveOne(ctx context.Context, id string, to dedup.LetterState, why string) (already bool, err error) {
 	err = s.queue.Move(ctx, id, to, s.who, why)
 	if errors.Is(err, deadletter.ErrNotFound) {

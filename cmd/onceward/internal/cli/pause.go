@@ -21,22 +21,27 @@ type pauseShown struct {
 }
 
 func (a *app) pause() *cobra.Command {
-	c := a.pausing("pause", "Let a consumer, or one scope of it, start nothing new; it survives restarts", true,
-		dedup.SetPause)
+	c := a.pausing("pause --reason TEXT", "Let a consumer, or one scope of it, start nothing new; it survives restarts",
+		"  onceward pause --reason 'the bank is down'\n  onceward pause --scope order.pay --reason 'the bank is down'",
+		"`why`; shown with the consumer's status", true, dedup.SetPause)
 	a.flagYes(c)
 	return c
 }
 
 func (a *app) resume() *cobra.Command {
-	return a.pausing("resume", "Let a consumer, or one scope of it, go on", false,
-		dedup.LiftPause)
+	c := a.pausing("resume", "Let a consumer, or one scope of it, go on",
+		"  onceward resume\n  onceward resume --scope order.pay",
+		"`why`; a running consumer logs it", false, dedup.LiftPause)
+	c.Long = `Let a consumer, or one scope of it, go on. Without --scope it ends the pause of the
+whole consumer; pauses of single scopes stay, and are told.`
+	return c
 }
 
-func (a *app) pausing(use, about string, paused bool, do func(context.Context, dedup.Applier, dedup.Pause) (bool, error)) *cobra.Command {
+func (a *app) pausing(use, about, example, reason string, paused bool, do func(context.Context, dedup.Applier, dedup.Pause) (bool, error)) *cobra.Command {
 	var f connection
 	scope, why := "", ""
 	c := &cobra.Command{
-		Use: use, Short: about, Args: noArguments,
+		Use: use, Short: about, Example: example, Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			if len(why) > dedup.MaxError || paused && why == "" {
 				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
@@ -48,7 +53,7 @@ func (a *app) pausing(use, about string, paused bool, do func(context.Context, d
 	}
 	f.flags(c, false)
 	c.Flags().StringVar(&scope, "scope", "", "only this `SCOPE`")
-	c.Flags().StringVar(&why, "reason", "", "`why`; shown with the consumer's status")
+	c.Flags().StringVar(&why, "reason", "", reason)
 	return c
 }
 

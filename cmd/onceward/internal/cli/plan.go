@@ -133,7 +133,7 @@ func (a *app) writePlanOf(file string, asked named, write func(io.Writer) (deadl
 	switch {
 	case errors.Is(err, errEmptyPlan):
 		_ = a.sayMissing(asked) // nothing at all is more than in part
-		return nothing("nothing matches: there is no plan")
+		return nothing("nothing matches, so no plan was written")
 	case err != nil:
 		return err
 	}

@@ -15,7 +15,8 @@ const (
 	wholeID   = 32
 )
 
-const prefixHelp = "An ID may be shortened to its first characters, at least 8, as long as no other letter begins so."
+const prefixHelp = `An ID may be shortened to its first characters, at least 8, as long as no other
+letter begins so.`
 
 // longEnough refuses ids that name no letter, such as an empty one of a variable
 // that is not set.

@@ -166,7 +166,7 @@ func (a *app) confirm(format string, args ...any) error {
 		return nil
 	}
 	if !a.Terminal {
-		return usage("nobody can be asked here: give --yes")
+		return usage("nobody can be asked, since stdin is no terminal: give --yes")
 	}
 	fmt.Fprintf(a.talk, format+" [y/N] ", args...)
 	answered := make(chan string, 1)

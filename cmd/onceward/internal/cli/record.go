@@ -13,8 +13,18 @@ import (
 
 // record is the commands about what the store knows of operations.
 func (a *app) record() *cobra.Command {
-	return group("record", "See what is known of operations, and change it",
+	c := group("record", "See what is known of operations, and change it",
 		a.recordGet(), a.recordList(), a.recordExport(), a.recordRerun(), a.recordUnlock(), a.recordDelete(), a.recordImport())
+	c.Long = `See what is known of operations, and change it. An operation is what a message asks
+for, named by a scope and a business id. Its record is in one of these states:
+
+  in_progress  it runs; lapsed: its process has died, and the next delivery runs it
+  retryable    it has failed, or was cut short, and is tried again
+  in_doubt     nobody knows whether its effect happened: a person must decide
+  succeeded    repeats of its message are answered, and do not run
+  failed       for good; it has a dead letter
+  tombstone    succeeded or failed, and archived: it answers repeats for ever`
+	return c
 }
 
 func (a *app) recordGet() *cobra.Command {
@@ -22,6 +32,7 @@ func (a *app) recordGet() *cobra.Command {
 	scope := ""
 	c := &cobra.Command{
 		Use: "get KEY", Short: "A business id, in all scopes, with its history", Args: cobra.ExactArgs(1),
+		Example: "  onceward record get order-4711 --scope order.create",
 		RunE: func(c *cobra.Command, args []string) error {
 			return a.with(c.Context(), &f, needs{store: true}, func(ctx context.Context, s *session) error {
 				records, err := s.named(ctx, args[0], scope)

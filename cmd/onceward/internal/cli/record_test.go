@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"os"
@@ -27,7 +28,12 @@ func TestRecordsAreSeenAndChanged(t *testing.T) {
 	call(t, "record", "list", via).want(t, cli.Done).shows(t, "order.cancel", "ord-2", "failed")
 	golden(t, "records.jsonl", call(t, "record", "list", "--state", "failed", "--json", via).want(t, cli.Done).stdout)
 	call(t, "record", "list", "--limit", "1", via).want(t, cli.Done).says(t, "there are more")
-	call(t, "record", "list", "--state", "in_doubt", via).want(t, cli.Nothing)
+	var both bytes.Buffer
+	cli.Run(t.Context(), &cli.Process{Args: append([]string{"record", "list", "--limit", "1"}, via...), Stdout: &both, Stderr: &both, Getenv: func(string) string { return "" }})
+	if text := both.String(); !strings.HasSuffix(text, "others choose\n") {
+		t.Errorf("it is not said in the end that there are more:\n%s", text)
+	}
+	call(t, "record", "list", "--state", "in-doubt", via).want(t, cli.Nothing)
 	call(t, "record", "get", "ord-1", via).want(t, cli.Done).shows(t, "order.cancel/ord-1", "order.create/ord-1")
 	call(t, "record", "get", "ord-1", "--scope", "order.cancel", via).want(t, cli.Done).shows(t, "order.cancel/ord-1")
 	call(t, "record", "get", "ord-7", via).want(t, cli.Nothing)
@@ -114,6 +120,11 @@ func TestWhatIsImportedIsNotHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	call(t, "record", "import", file, "--reason", "cutover", "--yes", via).want(t, cli.Failed).says(t, "line 2 has no scope: give --scope")
+	nonsense := filepath.Join(t.TempDir(), "nonsense")
+	if err := os.WriteFile(nonsense, []byte("ord-1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(t, "record", "import", nonsense, "--scope", "order.create", "--reason", "cutover", "--yes", via).want(t, cli.Failed).says(t, "line 1: it is no JSON; want {")
 	ran := r.ran.Load()
 	for _, id := range []string{"ord-1", "ord-2", "ord-3", "ord-4"} {
 		r.publish("created", order(id, "fine"))

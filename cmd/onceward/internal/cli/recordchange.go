@@ -11,12 +11,12 @@ import (
 
 func (a *app) recordUnlock() *cobra.Command {
 	return a.change("unlock", "Take a running operation from its owner; the next delivery runs it again",
-		"Its owner may still be at work then: what it does happens twice", dedup.Unlock)
+		"Its owner may still be at work then: what it does happens twice", "its pod is gone", dedup.Unlock)
 }
 
 func (a *app) recordDelete() *cobra.Command {
-	return a.change("delete", "Forget a finished operation; a delivery of it runs then",
-		"A repeat of its message runs again then", dedup.Delete)
+	return a.change("delete", "Forget a finished operation; a repeat of its message runs again then",
+		"A repeat of its message runs again then", "a test order", dedup.Delete)
 }
 
 // changed is a change of one record, as --json has it.
@@ -30,11 +30,12 @@ type changed struct {
 }
 
 // change is a command that changes one record, as it was seen.
-func (a *app) change(use, about, warning string, kind dedup.Kind) *cobra.Command {
+func (a *app) change(use, about, warning, reason string, kind dedup.Kind) *cobra.Command {
 	var f connection
 	scope, why := "", ""
 	c := &cobra.Command{
 		Use: use + " KEY --reason TEXT", Short: about, Args: cobra.ExactArgs(1),
+		Example: "  onceward record " + use + " order-4711 --reason '" + reason + "'",
 		RunE: func(c *cobra.Command, args []string) error {
 			if why == "" || len(why) > dedup.MaxError {
 				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
@@ -81,7 +82,7 @@ func (a *app) changeOne(ctx context.Context, s *session, r *dedup.Record, use st
 		a.say("%v: taken from its owner; the next delivery runs it", r.Key)
 		return nil
 	case done:
-		a.say("%v: %s done, it is %s now", r.Key, use, answer.State)
+		a.say("%v: forgotten; a repeat of its message runs again", r.Key)
 		return nil
 	case answer.State != r.State || answer.Fence != r.Fence:
 		return partly("%v has moved on meanwhile: it was %s, it is %s; nothing was changed", r.Key, r.State, answer.State)
@@ -94,8 +95,10 @@ func refusal(kind dedup.Kind, r *dedup.Record) string {
 	switch {
 	case kind == dedup.Unlock:
 		return "it is " + r.State.String() + ", and only a running operation can be taken from its owner"
-	case r.State == dedup.InProgress || r.State == dedup.InDoubt || r.State == dedup.Tombstone:
-		return "it is " + r.State.String()
+	case r.State == dedup.Tombstone:
+		return "it is archived, which is for good"
+	case r.State == dedup.InProgress || r.State == dedup.InDoubt:
+		return "it is " + r.State.String() + ", and only what is finished can be forgotten"
 	case r.Owed:
 		return "its letter is not confirmed yet"
 	case len(r.Intents) > 0:

@@ -23,12 +23,17 @@ func (a *app) recordImport() *cobra.Command {
 		Long: `Mark operations as done that were done elsewhere, so that a repeat of their
 messages is a duplicate here.
 
-A file, or stdin as -, has a JSON object a line: {"scope":…,"id":…,"at":…}; scope
-may be left out with --scope, at, the time when it was done, is optional and
+A file, or stdin as -, has a JSON object a line: {"scope":…,"id":…,"at":…}. The
+scope may be left out with --scope. The time when it was done, at, is optional, and
 shortens how long it is remembered. Lines of "record export" are taken, too, also
-those of another consumer; of them, what has not succeeded is left out. From Redis come the ids of keys that match a
-pattern such as done:order:*, what stands for the star. What has a record already
-is left as it is, so that it can be called again.`,
+those of another consumer; of them, what has not succeeded is left out.
+
+From Redis come the ids of keys that match a pattern such as done:order:*, namely
+what stands for the star.
+
+What has a record already is left as it is, so that it can be called again.`,
+		Example: `  onceward record import done.jsonl --scope order.create --reason 'cut over'
+  onceward record import --redis redis://127.0.0.1:6379/0 --pattern 'done:order:*' --scope order.create --reason 'cut over'`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			if err := in.check(args); err != nil {

@@ -23,17 +23,19 @@ var recordStates = []dedup.State{dedup.InProgress, dedup.Retryable, dedup.InDoub
 
 func (f *recordFilter) flags(c *cobra.Command, limit int) {
 	s := c.Flags()
-	s.StringSliceVar(&f.states, "state", nil, "only records in this `STATE`; may be repeated")
+	s.StringSliceVar(&f.states, "state", nil, "only records in this `STATE`; may be repeated:\n"+strings.Join(words(recordStates), ", "))
 	s.StringVar(&f.scope, "scope", "", "only records of this `SCOPE`")
-	s.StringVar(&f.since, "since", "", "only what was claimed at this `TIME` or later: as in RFC 3339, a date, or an age such as 90m or 7d")
-	s.StringVar(&f.until, "until", "", "only what was claimed before this `TIME`")
+	s.StringVar(&f.since, "since", "", "only what was begun, or tried again, at this `TIME` or later: as in RFC 3339, a date, or an age such as 90m or 7d")
+	s.StringVar(&f.until, "until", "", "only what was begun, or tried again, before this `TIME`")
 	s.IntVar(&f.limit, "limit", limit, "at most `N` records, 0 for all")
 	complete(c, "state", words(recordStates)...)
 }
 
 // read makes a function that says whether a record is meant.
 func (f *recordFilter) read() (func(r *dedup.Record) bool, error) {
-	for _, s := range f.states {
+	for i, s := range f.states {
+		s = strings.ReplaceAll(s, "-", "_") // as in the reason in-doubt
+		f.states[i] = s
 		if !slices.Contains(words(recordStates), s) {
 			return nil, usage("--state must be one of %s", strings.Join(words(recordStates), ", "))
 		}
@@ -63,7 +65,7 @@ func latest(a, b time.Time) time.Time {
 
 func (a *app) recordList() *cobra.Command {
 	t := (*table)(nil)
-	c := a.records("list", "Records, one a line, in no order", defaultLimit, func(r *dedup.Record) error {
+	return a.records("list", "Records, one a line, in no order", "  onceward record list --state in_doubt", defaultLimit, func(r *dedup.Record) error {
 		if a.json {
 			return a.object(recordShown(r))
 		}
@@ -75,28 +77,25 @@ func (a *app) recordList() *cobra.Command {
 			state = "lapsed"
 		}
 		return t.row(when(r.Claimed), state, number(int(r.Run)), number(int(r.Failures)), short(r.Key.Scope, 24), short(r.Key.ID, 40), short(r.Error, 60))
-	})
-	list := c.RunE
-	c.RunE = func(c *cobra.Command, args []string) error {
-		err := list(c, args)
-		if t != nil && err == nil {
-			err = t.flush()
+	}, func() error {
+		if t == nil {
+			return nil
 		}
-		return err
-	}
-	return c
+		return t.flush()
+	})
 }
 
 func (a *app) recordExport() *cobra.Command {
-	return a.records("export", "Records as JSON Lines", 0, func(r *dedup.Record) error { return a.object(recordShown(r)) })
+	return a.records("export", "Records as JSON Lines", "  onceward record export --scope order.create > records.jsonl", 0, func(r *dedup.Record) error { return a.object(recordShown(r)) }, func() error { return nil })
 }
 
-// records is a command that goes through records.
-func (a *app) records(use, about string, limit int, each func(*dedup.Record) error) *cobra.Command {
+// records is a command that goes through records; end writes what each has held
+// back.
+func (a *app) records(use, about, example string, limit int, each func(*dedup.Record) error, end func() error) *cobra.Command {
 	var f connection
 	var want recordFilter
 	c := &cobra.Command{
-		Use: use, Short: about, Args: noArguments,
+		Use: use, Short: about, Example: example, Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
 			meant, err := want.read()
 			if err != nil {
@@ -104,7 +103,7 @@ func (a *app) records(use, about string, limit int, each func(*dedup.Record) err
 			}
 			return a.with(c.Context(), &f, needs{store: true}, func(ctx context.Context, s *session) error {
 				p := a.progress()
-				read, found := 0, 0
+				read, found, more := 0, 0, false
 				for r, err := range s.scan(ctx, want.scope, want.states) {
 					if err != nil {
 						return err
@@ -115,7 +114,7 @@ func (a *app) records(use, about string, limit int, each func(*dedup.Record) err
 						continue
 					}
 					if want.limit > 0 && found == want.limit {
-						a.say("there are more: --limit 0 lists all, --state and others choose")
+						more = true
 						break
 					}
 					found++
@@ -125,6 +124,12 @@ func (a *app) records(use, about string, limit int, each func(*dedup.Record) err
 				}
 				if found == 0 {
 					return nothing("no record of consumer %q matches", s.queue.Consumer)
+				}
+				if err := end(); err != nil {
+					return err
+				}
+				if more {
+					a.say("there are more: --limit 0 lists all, --state and others choose")
 				}
 				return nil
 			})

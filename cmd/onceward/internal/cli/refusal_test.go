@@ -7,13 +7,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
 	"github.com/onceward/onceward/consumer"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 func TestWrongFlagsAreToldBeforeAnythingIsTried(t *testing.T) {
@@ -81,17 +81,7 @@ func TestAnAddressWhereNobodyAnswersIsAnError(t *testing.T) {
 }
 
 func TestWrongCredentialsAreAnErrorThatDoesNotShowThem(t *testing.T) {
-	s, err := server.NewServer(&server.Options{
-		Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir(), NoSigs: true, NoLog: true, Username: "u", Password: "right",
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.Start()
-	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("NATS server does not answer")
-	}
+	s := natstest.Serve(t, func(o *server.Options) { o.Username, o.Password = "u", "right" })
 	address := strings.TrimPrefix(s.ClientURL(), "nats://")
 	r := call(t, "dlq", "list", "--from", "nats://u:hunter2@"+address+"/ORDERS_DLQ?consumer=billing").want(t, cli.Failed)
 	r.says(t, "uthorization")
@@ -128,6 +118,7 @@ func TestWhatIsNotThereOrNotThisConsumersIsRefused(t *testing.T) {
 	call(t, "dlq", "list", "--from", r.from(), "--consumer", "shipping").want(t, cli.Failed).says(t, `"billing"`, `"shipping"`)
 	call(t, "dlq", "list", "--via", r.via, "--consumer", "shipping").want(t, cli.Failed).says(t, `"billing"`, `"shipping"`)
 	call(t, "dlq", "show", "0123456789abcdef0123456789abcdef", "--via", r.via).want(t, cli.Nothing)
+	call(t, "dlq", "list", "--via", r.via+"/v1/").want(t, cli.Done)
 
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
 	call(t, "dlq", "replay", "plan", "-o", plan, "--via", r.via).want(t, cli.Done)
@@ -135,6 +126,10 @@ func TestWhatIsNotThereOrNotThisConsumersIsRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := os.WriteFile(plan+"0", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	call(t, "dlq", "replay", "apply", plan+"0", "--yes", "--via", r.via).want(t, cli.Failed).says(t, "the file is empty")
 	changed := strings.Replace(string(text), `"ord-1"`, `"ord-2"`, 1)
 	if err := os.WriteFile(plan+"2", []byte(changed), 0o600); err != nil {
 		t.Fatal(err)
@@ -180,5 +175,6 @@ func TestATokenWithoutTheRoleSendsNothing(t *testing.T) {
 	call(t, "dlq", "replay", "apply", plan, "--yes", "--token-file", file, "--via", r.via).want(t, cli.Done)
 	call(t, "dlq", "replay", "status", plan, "--wait", "20s", "--token-file", file, "--via", r.via).want(t, cli.Done)
 	call(t, "record", "get", "ord-1", "--token-file", file, "--via", r.via).want(t, cli.Done).shows(t, "bob")
-	call(t, "record", "delete", "ord-1", "--reason", "x", "--yes", "--token-file", file, "--via", r.via).want(t, cli.Partly).says(t, "approve")
+	call(t, "record", "delete", "ord-1", "--reason", "x", "--yes", "--token-file", file, "--via", r.via).want(t, cli.Partly).
+		says(t, "deleting the record of billing/order.create/ord-1 needs the role approve; bob has the role replay")
 }

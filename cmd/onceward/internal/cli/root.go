@@ -52,7 +52,7 @@ func Run(ctx context.Context, p *Process) int {
 	if text := err.Error(); text != "" {
 		fmt.Fprintf(a.talk, "onceward: %s\n", text)
 	}
-	if code(err) == Usage {
+	if code(err) == Usage && err.Error() != "" { // else the help itself was shown
 		fmt.Fprintf(a.talk, "  %s --help says more\n", c.CommandPath())
 	}
 	if text := advice(err); text != "" {
@@ -62,6 +62,7 @@ func Run(ctx context.Context, p *Process) int {
 }
 
 func (a *app) root() *cobra.Command {
+	version := false
 	root := &cobra.Command{
 		Use:   "onceward",
 		Short: "Dead letters and records of onceward consumers",
@@ -69,21 +70,33 @@ func (a *app) root() *cobra.Command {
 works it off.
 
 Where to look: --from the dead-letter topic and --store the consumer's store, or
---via a running consumer, which has both. Data goes to stdout, talk to stderr.
+--via a running consumer, which has both; or $ONCEWARD_FROM, $ONCEWARD_STORE and
+$ONCEWARD_VIA. Data goes to stdout, talk to stderr.
 
 Exit status: 0 done; 1 failed; 2 wrong flags; 3 nothing matched; 4 partly done,
 refused, or found wanting.`,
+		Example: `  onceward dlq groups --via http://127.0.0.1:8080
+  onceward doctor --via http://127.0.0.1:8080`,
 		SilenceErrors: true, SilenceUsage: true,
 		PersistentPreRunE: func(c *cobra.Command, _ []string) error {
 			if err := noNegatives(c); err != nil {
+				return err
+			}
+			if err := noEmpties(c); err != nil {
 				return err
 			}
 			a.began = true
 			return nil
 		},
 		Args: noArguments,
-		RunE: help,
+		RunE: func(c *cobra.Command, args []string) error {
+			if version {
+				return a.showVersion()
+			}
+			return help(c, args)
+		},
 	}
+	root.Flags().BoolVar(&version, "version", false, "which release this is")
 	root.PersistentFlags().BoolVar(&a.json, "json", false, "data as JSON: one object, or one a line for lists")
 	root.PersistentFlags().BoolVarP(&a.quiet, "quiet", "q", false, "no progress")
 	root.AddCommand(a.dlq(), a.record(), a.pause(), a.resume(), a.doctor(), a.version())
@@ -99,6 +112,7 @@ refused, or found wanting.`,
 		}
 	}
 	sayArguments(root)
+	completeNoFiles(root)
 	return root
 }
 

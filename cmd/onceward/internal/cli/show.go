@@ -117,7 +117,7 @@ func (a *app) showLetter(l *letterSeen, payload func(io.Writer, []byte)) error {
 	f.add("first failed", when(e.Letter.FirstFailed))
 	f.add("last failed", when(e.Letter.LastFailed))
 	f.add("consumer", e.Letter.Consumer)
-	f.add("version", e.Letter.AppVersion)
+	f.add("app version", e.Letter.AppVersion)
 	f.add("key", keyText(e.Letter.Key))
 	f.add("run", number(int(e.Letter.Run)))
 	f.add("sent back before", number(e.Letter.ReplayCount))

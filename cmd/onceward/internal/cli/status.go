@@ -19,6 +19,23 @@ func (a *app) status() *cobra.Command {
 	wait := time.Duration(0)
 	c := &cobra.Command{
 		Use: "status FILE", Short: "What became of the letters of a plan, from the records",
+		Long: `What became of the letters of a plan, from the records: not whether they were sent,
+but what their operations came to.
+
+  succeeded     its copy, or a repeat of its message, was handled
+  resolved      nothing was left to be done, so it was not sent
+  waiting       its copy is to be handled, or runs, or is tried again
+  failed again  and has a new letter, unless its message cannot be read or has no
+                id: then the same letter is open again
+  held          failed for the third time: a person must look, see dlq open
+  in doubt      its handler cannot tell whether it happened
+  not sent      the plan was not applied so far, or something had changed before
+  refused       a person must look first: dlq show says why
+  skipped       not now, another job's, or not for this handler
+  gone          its message was not in the topic any more
+  unknown       finished so long ago that its record is forgotten
+
+Exit status 4 unless all have succeeded or are resolved.`,
 		Example: "  onceward dlq replay status plan.jsonl --each",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

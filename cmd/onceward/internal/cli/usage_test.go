@@ -84,8 +84,35 @@ func TestTheHelpOfACommandBeginsWithItsOwnFlags(t *testing.T) {
 	}
 	call(t, "dlq", "list", "--help").shows(t, "crash-loop, decode", "resolved, discarded, gone, none, all", "Every command:", "--json")
 	call(t, "dlq", "replay", "plan", "--help").shows(t, "(--reason chooses letters)")
-	for _, command := range []string{"dlq replay apply", "dlq replay plan", "dlq replay status", "dlq show", "dlq discard", "dlq list"} {
+	for _, command := range []string{
+		"dlq replay apply", "dlq replay plan", "dlq replay status", "dlq groups", "dlq list", "dlq show", "dlq export", "dlq resolve",
+		"dlq discard", "dlq open", "record get", "record list", "record export", "record rerun", "record unlock", "record delete",
+		"record import", "pause", "resume", "doctor",
+	} {
 		call(t, strings.Fields(command), "--help").shows(t, "Examples:\n  onceward "+command)
 	}
 	call(t, "__complete", "help", "dlq", "").want(t, cli.Done).shows(t, "groups")
+	call(t, "__complete", "dlq", "show", "").want(t, cli.Done).shows(t, ":4")            // no files
+	call(t, "__complete", "dlq", "replay", "status", "").want(t, cli.Done).shows(t, ":0") // files
+	for _, alone := range [][]string{{}, {"dlq"}} {
+		if text := call(t, alone).want(t, cli.Usage).stderr; strings.Count(text, "--help says more") != 1 {
+			t.Errorf("%v tells of its help below its help:\n%s", alone, text)
+		}
+	}
+	if said, asked := call(t, "version").stdout, call(t, "--version").want(t, cli.Done).stdout; said != asked || strings.Contains(said, "  ") {
+		t.Errorf("version says %q, --version %q", said, asked)
+	}
+}
+
+// A variable that is not set must not widen what a command does: to all letters,
+// or to the whole consumer.
+func TestAFlagWithoutAValueIsRefused(t *testing.T) {
+	for _, args := range [][]string{
+		{"dlq", "list", "--reason", ""}, {"dlq", "groups", "--state", "held,"}, {"dlq", "export", "--key", ""}, {"dlq", "list", "--error", ""},
+		{"dlq", "list", "--since", ""}, {"dlq", "replay", "plan", "-o", "f", "--why", "x", "--approve", ""}, {"dlq", "replay", "plan", "-o", ""},
+		{"pause", "--reason", "x", "--yes", "--scope", ""}, {"resume", "--scope", ""}, {"record", "list", "--state", ""},
+		{"record", "rerun", "--scope", "s", "--completed-between", ""}, {"dlq", "resolve", "01234567", "--reason", ""},
+	} {
+		call(t, args, "--via", "http://127.0.0.1:1").want(t, cli.Usage).says(t, "is empty: --")
+	}
 }

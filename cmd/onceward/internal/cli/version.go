@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 )
@@ -17,22 +19,25 @@ type versionShown struct {
 
 func (a *app) version() *cobra.Command {
 	return &cobra.Command{
-		Use: "version", Short: "Which release this is", Args: noArguments,
-		RunE: func(*cobra.Command, []string) error {
-			v := versionShown{Version: "unknown", Go: runtime.Version()}
-			if info, ok := debug.ReadBuildInfo(); ok {
-				v.Version = info.Main.Version
-				for _, s := range info.Settings {
-					if s.Key == "vcs.revision" {
-						v.Revision = s.Value
-					}
-				}
-			}
-			if a.json {
-				return a.object(v)
-			}
-			_, err := fmt.Fprintf(a.out, "onceward %s %s %s\n", v.Version, v.Revision, v.Go)
-			return err
-		},
+		Use: "version", Short: "Which release this is; so does --version", Args: noArguments,
+		RunE: func(*cobra.Command, []string) error { return a.showVersion() },
 	}
+}
+
+func (a *app) showVersion() error {
+	v := versionShown{Version: "unknown", Go: runtime.Version()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		v.Version = info.Main.Version
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				v.Revision = s.Value
+			}
+		}
+	}
+	if a.json {
+		return a.object(v)
+	}
+	said := slices.DeleteFunc([]string{"onceward", v.Version, v.Revision, v.Go}, func(s string) bool { return s == "" })
+	_, err := fmt.Fprintln(a.out, strings.Join(said, " "))
+	return err
 }

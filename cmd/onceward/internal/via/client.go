@@ -56,8 +56,8 @@ const (
 )
 
 // Connect asks the consumer at an address, http:// or https:// with an optional
-// path before /v1, who it is. It blocks until that is answered, or for some
-// seconds where nobody does.
+// path, with or without the /v1 that curl wants behind it, who it is. It blocks
+// until that is answered, or for some seconds where nobody does.
 //
 // Errors: one that says what is wrong with the address; those of the requests,
 // see [Error].
@@ -117,7 +117,8 @@ func readAddress(address string) (string, error) {
 	case u.RawQuery != "" || u.Fragment != "":
 		return "", fmt.Errorf("the consumer's address %q must not have a query", u.Scheme+"://"+u.Host)
 	}
-	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/"), nil
+	path := strings.TrimRight(u.EscapedPath(), "/")
+	return u.Scheme + "://" + u.Host + strings.TrimSuffix(path, "/v1"), nil
 }
 
 // Close drops connections that are kept for the next request.
