@@ -141,7 +141,7 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case refusal != nil:
 		refusal.write(w)
 	case who.role < e.role:
-		lacks(who, e.role, "this").write(w)
+		lacks(who, e.role, "changing anything").write(w)
 	default:
 		a.inTurn(w, &request{r, who}, &e)
 	}

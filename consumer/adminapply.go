@@ -114,9 +114,9 @@ func (a *admin) may(ctx context.Context, by caller, ops []dedup.Op) *refusal {
 		row := rowOf(&ops[i], &standings[i])
 		switch {
 		case row == nil:
-			return refuse(http.StatusForbidden, adminapi.CodeForbidden, fmt.Sprintf("operation %d: %s of what is onceward's own", i, ops[i].Kind))
+			return refuse(http.StatusForbidden, adminapi.CodeForbidden, fmt.Sprintf("%s of %s, which is onceward's own, is for nobody", ops[i].Kind, ops[i].Key))
 		case by.role < row.role:
-			return lacks(by, row.role, fmt.Sprintf("operation %d, to %s,", i, row.what))
+			return lacks(by, row.role, row.deed(&ops[i]))
 		}
 	}
 	return nil

@@ -59,48 +59,48 @@ type opStanding struct {
 // opRole is a row of the table of who may do which operation.
 type opRole struct {
 	kind dedup.Kind
-	what string
+	what string                                 // one asks for, with %s for the letter or the key
 	is   func(op *dedup.Op, s *opStanding) bool // nil: always
 	role AdminRole
 }
 
 // opRoles: the first row that fits counts.
 var opRoles = []opRole{
-	{dedup.NoteLetter, "say that the copy of a letter has died", func(op *dedup.Op, _ *opStanding) bool { return op.Letter.Letter.Token != "" }, AdminApprove},
-	{dedup.NoteLetter, "note a letter", nil, AdminReplay},
+	{dedup.NoteLetter, "saying that the copy of letter %s has died", func(op *dedup.Op, _ *opStanding) bool { return op.Letter.Letter.Token != "" }, AdminApprove},
+	{dedup.NoteLetter, "noting letter %s", nil, AdminReplay},
 
-	{dedup.MoveLetter, "discard a letter", movesTo(dedup.LetterDiscarded), AdminApprove},
-	{dedup.MoveLetter, "send what is older than the window", func(op *dedup.Op, _ *opStanding) bool { return op.Letter.Letter.Expired }, AdminApprove},
-	{dedup.MoveLetter, "take an open letter for a job", func(op *dedup.Op, _ *opStanding) bool {
+	{dedup.MoveLetter, "discarding letter %s", movesTo(dedup.LetterDiscarded), AdminApprove},
+	{dedup.MoveLetter, "sending letter %s, which is older than the window,", func(op *dedup.Op, _ *opStanding) bool { return op.Letter.Letter.Expired }, AdminApprove},
+	{dedup.MoveLetter, "taking letter %s for a job", func(op *dedup.Op, _ *opStanding) bool {
 		return op.Letter.From == dedup.LetterOpen && op.Letter.To == dedup.LetterOpen && op.Letter.Letter.Job != ""
 	}, AdminReplay},
-	{dedup.MoveLetter, "give back a letter that one has taken oneself", func(op *dedup.Op, s *opStanding) bool {
+	{dedup.MoveLetter, "giving letter %s back", func(op *dedup.Op, s *opStanding) bool {
 		return op.Letter.From == dedup.LetterOpen && op.Letter.To == dedup.LetterOpen && len(s.letters) == 1 && s.letters[0].Who == s.who
 	}, AdminReplay},
-	{dedup.MoveLetter, "free a letter that is held or another job's", movesTo(dedup.LetterOpen), AdminApprove},
-	{dedup.MoveLetter, "send a letter that is held", func(op *dedup.Op, _ *opStanding) bool {
+	{dedup.MoveLetter, "freeing letter %s, which is held or somebody else's,", movesTo(dedup.LetterOpen), AdminApprove},
+	{dedup.MoveLetter, "sending letter %s, which is held,", func(op *dedup.Op, _ *opStanding) bool {
 		return op.Letter.From == dedup.LetterHeld && op.Letter.To == dedup.LetterSent
 	}, AdminApprove},
-	{dedup.MoveLetter, "move a letter", nil, AdminReplay},
+	{dedup.MoveLetter, "changing letter %s", nil, AdminReplay},
 
-	{dedup.SendNoted, "send a letter that is held", letterHeld, AdminApprove},
-	{dedup.SendNoted, "note that a copy was sent", nil, AdminReplay},
+	{dedup.SendNoted, "sending letter %s, which is held,", letterHeld, AdminApprove},
+	{dedup.SendNoted, "noting that a copy of letter %s was sent", nil, AdminReplay},
 
-	{dedup.Reopen, "run again what is in doubt", func(op *dedup.Op, s *opStanding) bool {
+	{dedup.Reopen, "running %s again, which is in doubt,", func(op *dedup.Op, s *opStanding) bool {
 		return op.Operator.Seen.State == dedup.InDoubt || s.record.State == dedup.InDoubt
 	}, AdminApprove},
-	{dedup.Reopen, "decide about effects", func(op *dedup.Op, _ *opStanding) bool { return len(op.Operator.Decide) > 0 }, AdminApprove},
-	{dedup.Reopen, "run again whose letter is held", letterHeld, AdminApprove},
-	{dedup.Reopen, "run other content under the same key", func(op *dedup.Op, s *opStanding) bool {
+	{dedup.Reopen, "deciding about effects of %s", func(op *dedup.Op, _ *opStanding) bool { return len(op.Operator.Decide) > 0 }, AdminApprove},
+	{dedup.Reopen, "running %s again, whose letter is held,", letterHeld, AdminApprove},
+	{dedup.Reopen, "running %s with other content", func(op *dedup.Op, s *opStanding) bool {
 		was, becomes := s.record.Fingerprint, op.Operator.Fingerprint
 		return was.Rule == becomes.Rule && was.Sum != becomes.Sum
 	}, AdminApprove},
-	{dedup.Reopen, "run again", nil, AdminReplay},
+	{dedup.Reopen, "running %s again", nil, AdminReplay},
 
-	{dedup.Import, "import a record", nil, AdminApprove},
-	{dedup.Delete, "delete a record", nil, AdminApprove},
-	{dedup.Unlock, "unlock a record", nil, AdminApprove},
-	{dedup.Reconcile, "reconcile a record", nil, AdminApprove},
+	{dedup.Import, "importing the record of %s", nil, AdminApprove},
+	{dedup.Delete, "deleting the record of %s", nil, AdminApprove},
+	{dedup.Unlock, "unlocking the record of %s", nil, AdminApprove},
+	{dedup.Reconcile, "reconciling the record of %s", nil, AdminApprove},
 }
 
 func movesTo(state dedup.LetterState) func(*dedup.Op, *opStanding) bool {
@@ -130,10 +130,23 @@ func rowOf(op *dedup.Op, s *opStanding) *opRole {
 	return nil
 }
 
+// deed is what an operation does, in words.
+func (r *opRole) deed(op *dedup.Op) string {
+	about := op.Key.String()
+	if op.Letter != nil {
+		about = quoteBounded(op.Letter.Letter.ID)
+	}
+	return fmt.Sprintf(r.what, about)
+}
+
 // lacks says which role would have been enough.
 func lacks(c caller, need AdminRole, what string) *refusal {
+	besides := ""
+	if need < AdminApprove {
+		besides = ", and some changes the role " + AdminApprove.String()
+	}
 	r := refuse(http.StatusForbidden, adminapi.CodeRole,
-		fmt.Sprintf("%s has the role %s; %s takes the role %s", c.who, c.role, what, need))
+		fmt.Sprintf("%s needs the role %s%s; %s has the role %s", what, need, besides, c.who, c.role))
 	r.fault.Need = need.String()
 	return r
 }

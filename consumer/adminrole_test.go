@@ -231,6 +231,33 @@ func TestEachRoleMayDoWhatTheTableSaysAndNoMore(t *testing.T) {
 	}
 }
 
+// Who is refused has asked for something, and not for an operation of a request.
+func TestWhoLacksARoleIsToldWhatTakesIt(t *testing.T) {
+	moving := func(to dedup.LetterState) dedup.Op {
+		return dedup.Op{Kind: dedup.MoveLetter, Key: keyOf("A-1"), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: "l1"}, From: dedup.LetterOpen, To: to}}
+	}
+	for _, c := range []struct {
+		by   consumer.AdminToken
+		op   dedup.Op
+		says string
+	}{
+		{tokens[0], moving(dedup.LetterResolved), "changing anything needs the role replay, and some changes the role approve; " + tokens[0].Name + " has the role view"},
+		{tokens[1], moving(dedup.LetterDiscarded), `discarding letter "l1" needs the role approve; ` + tokens[1].Name + " has the role replay"},
+		{
+			tokens[1], dedup.Op{Kind: dedup.Delete, Key: keyOf("A-1"), Operator: &dedup.OperatorOp{}},
+			"deleting the record of " + keyOf("A-1").String() + " needs the role approve; " + tokens[1].Name + " has the role replay",
+		},
+	} {
+		a := newAdminRig(t, tokens...)
+		a.token = c.by.Token
+		a.ended("A-1", dedup.Terminal)
+		a.noted("l1", "A-1", 1)
+		if _, f := a.ask("POST", "/v1/apply", applying(t, c.op)); string(f.Message) != c.says {
+			t.Errorf("told %q, want %q", f.Message, c.says)
+		}
+	}
+}
+
 // A request is done whole or not at all.
 func TestOneOperationThatIsNotAllowedRefusesTheRequest(t *testing.T) {
 	a := newAdminRig(t, tokens...)

@@ -34,8 +34,9 @@
 //     there, never a value. So does a payload in which a name occurs twice, and a
 //     message that no route takes.
 //   - A payload that cannot be read ends as a letter with the reason "decode".
-//   - Neither of the two leaves a record. A panic in a user's function for
-//     matching, decoding or finding is such a letter too, with its stack.
+//   - Neither of the two leaves a record of an operation, only one of the letter
+//     ([dedup.LetterKey]). A panic in a user's function for matching, decoding or
+//     finding is such a letter too, with its stack.
 //
 // A message whose key is known but whose fingerprint differs is another
 // operation under a used key: a letter with the reason "conflict". The
