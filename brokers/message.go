@@ -55,9 +55,6 @@ type Delivery struct {
 	// Time is when the broker stored the message, or the producer's time
 	// where the topic is configured so.
 	Time time.Time
-	// Attempt counts the broker's deliveries of this message from 1, 0 when
-	// the broker does not tell. It is for logs; nothing is decided by it.
-	Attempt uint64
 	// Handle is the adapter's own.
 	Handle any
 }
@@ -70,17 +67,6 @@ func (d *Delivery) Size() int {
 		n += len(h.Key) + len(h.Value)
 	}
 	return n
-}
-
-// Header returns the value of the first header with that name, compared byte
-// for byte, and whether there is one.
-func (d *Delivery) Header(name string) ([]byte, bool) {
-	for i := range d.Headers {
-		if d.Headers[i].Key == name {
-			return d.Headers[i].Value, true
-		}
-	}
-	return nil, false
 }
 
 // Outgoing is one message to publish.

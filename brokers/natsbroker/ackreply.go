@@ -7,11 +7,10 @@ import (
 
 // coordinates are what a delivery's reply subject says.
 type coordinates struct {
-	sequence  int64 // in the stream
-	delivered uint64
-	consumed  uint64 // in the consumer, where a gap is a message that was lost
-	stored    time.Time
-	pending   uint64 // what the consumer has to deliver after it
+	sequence int64  // in the stream
+	consumed uint64 // in the consumer, where a gap is a message that was lost
+	stored   time.Time
+	pending  uint64 // what the consumer has to deliver after it
 }
 
 // parseReply reads "$JS.ACK.<stream>.<consumer>.<delivered>.<sequence>.
@@ -41,12 +40,10 @@ func parseReply(reply string) (coordinates, bool) {
 			return coordinates{}, false
 		}
 	}
-	return coordinates{
-		sequence: int64(n[1]), delivered: n[0], consumed: n[2], stored: time.Unix(0, int64(n[3])).UTC(), pending: n[4],
-	}, true
+	return coordinates{sequence: int64(n[1]), consumed: n[2], stored: time.Unix(0, int64(n[3])).UTC(), pending: n[4]}, true
 }
 
-// number is strconv.ParseUint for up to 18 digits, without its error.
+// number is strconv.ParseUint for up to 19 digits, without its error.
 func number(s string) (uint64, bool) {
 	if s == "" || len(s) > 19 {
 		return 0, false

@@ -6,7 +6,7 @@ import (
 )
 
 func TestBothFormsOfAckSubjectsAreRead(t *testing.T) {
-	want := coordinates{sequence: 42, delivered: 3, consumed: 17, stored: time.Unix(0, 1700000000123456789).UTC(), pending: 5}
+	want := coordinates{sequence: 42, consumed: 17, stored: time.Unix(0, 1700000000123456789).UTC(), pending: 5}
 	for _, reply := range []string{
 		"$JS.ACK.ORDERS.billing.3.42.17.1700000000123456789.5",
 		"$JS.ACK.hub.ACCHASH.ORDERS.billing.3.42.17.1700000000123456789.5",

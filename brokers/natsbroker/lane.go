@@ -170,9 +170,7 @@ func (l *lane) arrive(m *nats.Msg) {
 		return
 	}
 	h := &held{lane: l, ack: m.Reply}
-	h.d = brokers.Delivery{
-		Lane: &l.Lane, Offset: at.sequence, Subject: m.Subject, Time: at.stored, Attempt: at.delivered, Handle: h,
-	}
+	h.d = brokers.Delivery{Lane: &l.Lane, Offset: at.sequence, Subject: m.Subject, Time: at.stored, Handle: h}
 	unwrap(m.Header, m.Data, &h.d)
 	l.mu.Lock()
 	if l.requested > 0 {

@@ -98,9 +98,6 @@ func adapter(b *testing.B, url, durable string) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		for _, d := range ds {
-			_, _ = d.Header("Biz-Id")
-		}
 		if err := s.Ack(ds); err != nil {
 			b.Fatal(err)
 		}

@@ -61,19 +61,18 @@ type Message struct {
 	Value   []byte   `json:"value,omitzero"`
 	Headers []Header `json:"headers,omitzero"`
 	Time    Time     `json:"time,omitzero"`
-	Attempt uint64   `json:"attempt,omitzero"`
 }
 
 // OfDelivery is d as JSON; byte slices are shared.
 func OfDelivery(d *brokers.Delivery) *Message {
-	return &Message{d.Offset, Text(d.Subject), d.Key, d.Value, ofHeaders(d.Headers), Time(d.Time), d.Attempt}
+	return &Message{d.Offset, Text(d.Subject), d.Key, d.Value, ofHeaders(d.Headers), Time(d.Time)}
 }
 
 // Broker is m as a delivery of the lane; byte slices are shared.
 func (m *Message) Broker(lane *brokers.Lane) *brokers.Delivery {
 	return &brokers.Delivery{
 		Lane: lane, Offset: m.Offset, Subject: string(m.Subject), Key: m.Key, Value: m.Value,
-		Headers: toHeaders(m.Headers), Time: m.Time.Time(), Attempt: m.Attempt,
+		Headers: toHeaders(m.Headers), Time: m.Time.Time(),
 	}
 }
 
