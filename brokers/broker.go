@@ -93,7 +93,7 @@ type Source interface {
 	// others go on. Deliveries already received are not affected.
 	Pause(lane *Lane, paused bool)
 
-	// Mark keeps a short text (≤ 512 bytes) where the broker keeps the
+	// Mark keeps a short text (≤ [MaxMark] bytes) where the broker keeps the
 	// consumer's state, for the next owner to find in [Lane.Mark]. It may block
 	// for one round trip, or only note the text for the next commit.
 	//
@@ -112,6 +112,10 @@ type Source interface {
 	// closes has drained before. Closing again does nothing.
 	Close(ctx context.Context) error
 }
+
+// MaxMark is the longest text, in bytes, that [Source.Mark] takes: a store's name
+// and a number, with room to spare. Kafka keeps 4 KiB beside a position.
+const MaxMark = 512
 
 // MarkReader is implemented by a [Source] that may own no lane while another
 // process owns all, and so finds no mark with a lane. It is optional.

@@ -3,6 +3,8 @@ package consumer
 import (
 	"slices"
 	"strings"
+
+	"github.com/onceward/onceward/internal/subject"
 )
 
 // HeaderIs matches deliveries whose first header of that name has exactly this
@@ -30,19 +32,5 @@ func TopicIs(topics ...string) Match {
 // SubjectIs matches JetStream deliveries by subject, with the wildcards of
 // NATS: "*" stands for one token, ">" at the end for one or more.
 func SubjectIs(pattern string) Match {
-	want := strings.Split(pattern, ".")
-	return Match{Rule: "subject " + pattern, Is: func(d *Delivery) bool {
-		rest := d.Subject
-		for i, token := range want {
-			if token == ">" && i == len(want)-1 {
-				return rest != ""
-			}
-			have, after, more := strings.Cut(rest, ".")
-			if have == "" || token != "*" && token != have || more != (i < len(want)-1) {
-				return false
-			}
-			rest = after
-		}
-		return true
-	}}
+	return Match{Rule: "subject " + pattern, Is: func(d *Delivery) bool { return subject.Matches(pattern, d.Subject) }}
 }

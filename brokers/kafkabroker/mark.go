@@ -14,9 +14,6 @@ import (
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
 )
 
-// maxMark is the longest text that Mark takes.
-const maxMark = 512
-
 // noteVersion begins every text that this adapter keeps beside a position.
 // What begins otherwise was written by other software and is not looked at.
 const noteVersion = "onceward/1"
@@ -70,8 +67,8 @@ func (s *source) note(l *lane) string {
 // topics have, whoever owns them, and commits the text with the positions of
 // its own.
 func (s *source) Mark(ctx context.Context, mark string) error {
-	if len(mark) > maxMark {
-		return fmt.Errorf("mark is %d bytes, at most %d", len(mark), maxMark)
+	if len(mark) > brokers.MaxMark {
+		return fmt.Errorf("mark is %d bytes, at most %d", len(mark), brokers.MaxMark)
 	}
 	s.mu.Lock()
 	err, first := s.err, s.mark == ""

@@ -252,8 +252,8 @@ func (s *source) Pause(which *brokers.Lane, paused bool) {
 
 // Mark implements [brokers.Source]. The group has one.
 func (s *source) Mark(ctx context.Context, mark string) error {
-	if len(mark) > 512 {
-		return fmt.Errorf("mark is %d bytes, at most 512", len(mark))
+	if len(mark) > brokers.MaxMark {
+		return fmt.Errorf("mark is %d bytes, at most %d", len(mark), brokers.MaxMark)
 	}
 	if err := s.b.reach(ctx); err != nil {
 		return err

@@ -18,8 +18,6 @@ const (
 	// healing is for how long a browse waits for a server that is away, from the
 	// first fault on, until a message comes again.
 	healing = 30 * time.Second
-	// answering is how long one call of the API may take.
-	answering = 5 * time.Second
 	// lookPause is the pause after a fault.
 	lookPause = 250 * time.Millisecond
 )
@@ -96,12 +94,7 @@ func (l *look) run(ctx context.Context, yield func(*brokers.Delivery, error) boo
 		if time.Since(l.trouble) > healing {
 			return err
 		}
-		pause := time.NewTimer(lookPause)
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
-		}
-		pause.Stop()
+		rest(ctx, lookPause)
 	}
 }
 

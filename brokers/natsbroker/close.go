@@ -106,12 +106,7 @@ func (s *source) arrived(ctx context.Context) {
 			if n, _, err := sub.Pending(); err != nil || n == 0 {
 				break
 			}
-			pause := time.NewTimer(time.Millisecond)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-			}
-			pause.Stop()
+			rest(ctx, time.Millisecond)
 		}
 	}
 }

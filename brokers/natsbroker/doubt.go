@@ -44,12 +44,12 @@ func (s *source) examine(l *lane, why error) error {
 	pace := time.Until(l.examined.Add(time.Second))
 	l.examined = time.Now().Add(max(0, pace))
 	s.mu.Unlock()
-	if pace > 0 && !s.rest(pace) {
+	if pace > 0 && !rest(s.ctx, pace) {
 		return nil
 	}
 	missing := 0
 	for began := time.Now(); ; {
-		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(s.ctx, answering)
 		info, err := l.consumer.Info(ctx)
 		cancel()
 		switch {
@@ -89,18 +89,18 @@ func (s *source) examine(l *lane, why error) error {
 			}
 			l.report(fmt.Errorf("%w; %w", why, err))
 		}
-		if !s.rest(time.Second) {
+		if !rest(s.ctx, time.Second) {
 			return nil
 		}
 	}
 }
 
-// rest waits, unless the source ends.
-func (s *source) rest(d time.Duration) bool {
+// rest waits, and reports false when ctx ended before.
+func rest(ctx context.Context, d time.Duration) bool {
 	pause := time.NewTimer(d)
 	defer pause.Stop()
 	select {
-	case <-s.ctx.Done():
+	case <-ctx.Done():
 		return false
 	case <-pause.C:
 		return true

@@ -49,7 +49,7 @@ func (l *lane) position(ctx context.Context) (next, lag int64, err error) {
 	if !f.at.IsZero() && time.Since(f.at) < floorAge {
 		return f.next, f.lag, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	info, err := l.consumer.Info(ctx)
 	if err != nil {

@@ -11,12 +11,16 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/subject"
 )
 
-// holder finds the stream of a name, and the subject to look for in it, which
-// is empty for all of it. By convention a subject begins with the stream's
+// answering is how long one call of the API may take.
+const answering = 5 * time.Second
+
+// holder finds the stream of a name, and the filter to look for in it, which is
+// empty for all of it. By convention a subject begins with the stream's
 // name, and asking for that needs no more rights than a consumer has.
-func (b *Broker) holder(ctx context.Context, name string) (_ jetstream.Stream, subject string, err error) {
+func (b *Broker) holder(ctx context.Context, name string) (_ jetstream.Stream, filter string, err error) {
 	stream, _, _ := strings.Cut(name, ".")
 	if checkName("stream", stream) == nil {
 		s, err := b.streamNamed(ctx, stream)
@@ -28,7 +32,7 @@ func (b *Broker) holder(ctx context.Context, name string) (_ jetstream.Stream, s
 			return s, "", nil
 		default:
 			for _, pattern := range s.CachedInfo().Config.Subjects {
-				if subjectMatches(pattern, name) {
+				if subject.Matches(pattern, name) {
 					return s, name, nil
 				}
 			}

@@ -8,7 +8,6 @@ import (
 	"regexp"
 	"slices"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -130,13 +129,13 @@ func (b *Broker) ConsumerMarks(ctx context.Context, consumer string, topics []st
 
 // Mark implements [brokers.Source]: one compare-and-set for each stream.
 func (s *source) Mark(ctx context.Context, mark string) error {
-	if len(mark) > 512 {
-		return fmt.Errorf("mark has %d bytes, at most 512", len(mark))
+	if len(mark) > brokers.MaxMark {
+		return fmt.Errorf("mark is %d bytes, at most %d", len(mark), brokers.MaxMark)
 	}
 	if err := s.failure(); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, answering)
 	defer cancel()
 	m := s.marks
 	m.mu.Lock()

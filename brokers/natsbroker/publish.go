@@ -73,12 +73,7 @@ func (b *Broker) publish(ctx context.Context, messages []brokers.Outgoing, errs 
 	}
 	for round := 0; len(open) > 0; round++ {
 		if round > 0 {
-			pause := time.NewTimer(publishPause)
-			select {
-			case <-pause.C:
-			case <-ctx.Done():
-			}
-			pause.Stop()
+			rest(ctx, publishPause)
 		}
 		for _, l := range open {
 			b.send(ctx, l)

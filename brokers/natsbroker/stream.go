@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/subject"
 )
 
 // role is what a stream is to a consumer.
@@ -109,7 +110,7 @@ func (w *wanted) compare(c *jetstream.StreamConfig) (wrong, mend string) {
 	edit := func(flags string) string { return "nats stream edit " + w.name + " " + flags }
 	bounded := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.MaxMsgsPerSubject > 0
 	switch {
-	case !slices.ContainsFunc(c.Subjects, func(pattern string) bool { return subjectMatches(pattern, w.subject) }):
+	case !slices.ContainsFunc(c.Subjects, func(pattern string) bool { return subject.Matches(pattern, w.subject) }):
 		return fmt.Sprintf("it does not have the subject %q", w.subject),
 			edit("--subjects='" + strings.Join(append(slices.Clone(c.Subjects), w.subject), ",") + "'")
 	case c.NoAck:
@@ -139,23 +140,6 @@ func addStream(c jetstream.StreamConfig) string {
 	}
 	return fmt.Sprintf("nats stream add %s --subjects='%s' --storage=file --retention=%s --discard=%s --replicas=%d --defaults",
 		c.Name, strings.Join(c.Subjects, ","), retention, discard, c.Replicas)
-}
-
-// subjectMatches reports whether a subject with wildcards covers a literal one.
-func subjectMatches(pattern, subject string) bool {
-	for {
-		want, moreWant, some := strings.Cut(pattern, ".")
-		got, moreGot, someGot := strings.Cut(subject, ".")
-		switch {
-		case want == ">":
-			return true
-		case want != "*" && want != got, some != someGot:
-			return false
-		case !some:
-			return true
-		}
-		pattern, subject = moreWant, moreGot
-	}
 }
 
 // checkName says whether NATS can hold a stream's or durable's name.

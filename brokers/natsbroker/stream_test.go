@@ -201,17 +201,3 @@ func TestAFullLetterStreamRefusesAndKeepsOldLetters(t *testing.T) {
 		t.Fatalf("with room again: %v", err)
 	}
 }
-
-func TestSubjectsMatchAsOnTheServer(t *testing.T) {
-	for _, c := range []struct {
-		pattern, subject string
-		want             bool
-	}{
-		{"a.b", "a.b", true}, {"a.*", "a.b", true}, {"a.>", "a.b", true}, {"a.>", "a.b.c", true}, {">", "a", true},
-		{"a.>", "a", false}, {"a.*", "a.b.c", false}, {"a", "a.b", false}, {"a.b", "a", false}, {"b.*", "a.b", false},
-	} {
-		if got := subjectMatches(c.pattern, c.subject); got != c.want {
-			t.Errorf("%q covers %q: %v", c.pattern, c.subject, got)
-		}
-	}
-}
