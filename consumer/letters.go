@@ -98,7 +98,7 @@ func (p *pipeline) idAt(t *task, reason deadletter.Reason) string {
 }
 
 func (p *pipeline) conflictLetter(t *task) {
-	t.err = fmt.Errorf("same key as a message at %s/%d/%d, other content", t.record.Source.Source, t.record.Source.Partition, t.record.Source.Offset)
+	t.err = fmt.Errorf("this key was used with other content, by the message at %s/%d/%d", t.record.Source.Source, t.record.Source.Partition, t.record.Source.Offset)
 	id := deadletter.ConflictID(t.view.Key, t.opened, t.fp)
 	t.answer = dedup.Failed
 	p.mail(t, letterNote{id: id, reason: string(deadletter.ReasonConflict), run: t.run, opened: t.opened})

@@ -116,6 +116,7 @@ func TestAPersonDecidesWhatAPlanRefuses(t *testing.T) {
 	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done).shows(t, "refuse      2")
 	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Partly).shows(t, "refused  2", "in doubt", "other content")
 
+	call(t, "dlq", "list", "--reason", "conflict", via).want(t, cli.Done).shows(t, "this key was used with other content, by the message at")
 	doubtful, conflict := ids(t, via, "--reason", "in-doubt")[0], ids(t, via, "--reason", "conflict")[0]
 	call(t, "dlq", "discard", doubtful, "--reason", "x", "--yes", via).want(t, cli.Partly).says(t, "refused", "its operation is in_doubt, and must be finished first")
 	call(t, "dlq", "discard", conflict, "--reason", "a second order under one id", "--yes", via).want(t, cli.Done)
