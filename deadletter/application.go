@@ -211,19 +211,29 @@ func (a *application) resolve(ctx context.Context, w *work, why string) error {
 	if w.it.Decision.Action.sends() {
 		ended = DidBefore
 	}
-	if n.State == dedup.LetterResolved || n.State == dedup.LetterNone || a.c.DryRun {
-		a.did(w.it, ended, why) // a letter without a note has none to end
+	if n.State == dedup.LetterResolved || a.c.DryRun {
+		a.did(w.it, ended, why)
 		return nil
 	}
-	l := dedup.Letter{ID: n.ID, Job: n.Job, Who: a.f.Who, Why: why}
+	l := dedup.Letter{ID: w.it.ID, Job: n.Job, Who: a.f.Who, Why: why}
 	if n.Job != "" {
 		l.Answer = w.r.Ended()
 	}
-	done, err := a.q.move(ctx, n, dedup.LetterResolved, l)
-	switch {
-	case err != nil:
+	move := dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{Letter: l, From: n.State, To: dedup.LetterResolved}}
+	ops := []dedup.Op{move}
+	if n.State == dedup.LetterNone {
+		// Without a note it would be in lists, and resolved by each plan, as before.
+		ops = a.unnoted(w, move)
+	}
+	answers, err := a.q.apply(ctx, ops...)
+	if err != nil {
 		return err
-	case done || ended == DidBefore: // else its consumer was faster
+	}
+	last := &answers[len(answers)-1]
+	switch {
+	case last.Err != nil:
+		return last.Err
+	case last.Kind == dedup.Done || ended == DidBefore: // else its consumer was faster
 		a.did(w.it, ended, why)
 	default:
 		a.did(w.it, DidChange, "letter has moved on meanwhile")

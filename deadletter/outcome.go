@@ -139,8 +139,8 @@ func outcomeOf(it *item, n *dedup.Letter, r *dedup.Record, job string) Outcome {
 		}
 		return NotSent
 	case Resolve:
-		if n.State == dedup.LetterResolved || n.State == dedup.LetterNone {
-			return Resolved
+		if n.State == dedup.LetterResolved || n.State == dedup.LetterNone && it.Letter.State != n.State.String() {
+			return Resolved // or was, and is forgotten
 		}
 		return NotSent
 	}

@@ -72,6 +72,28 @@ func TestOfTwoLettersOfOneKeyInOnePlanTheSecondIsLeftToAnother(t *testing.T) {
 	})
 }
 
+// Nobody has noted it, and what is not noted counts as open.
+func TestALetterOfOthersThatIsResolvedLeavesListsAndPlans(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.mend(nil)
+		d.digest(`{"order_id":"a"}`)
+		d.foreign(keyed("a"), `{"order_id":"a"}`)
+		f := d.plan(deadletter.Selection{})
+		want(t, "planned", f.Counts, map[deadletter.Action]int{deadletter.Resolve: 1})
+		d.apply(f, deadletter.ApplyConfig{DryRun: true})
+		want(t, "outcome before", d.outcomes(f), map[deadletter.Outcome]int{deadletter.NotSent: 1})
+		for range 2 {
+			want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidResolve: 1})
+			want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Resolved: 1})
+			if open := d.letters(deadletter.Filter{}); len(open) != 0 {
+				t.Errorf("open: %+v", open)
+			}
+		}
+		want(t, "a new plan", d.plan(deadletter.Selection{}).Counts, map[deadletter.Action]int{})
+		d.once("a")
+	})
+}
+
 // A job takes a letter and stands still; a person frees it for another, which
 // sends it; then the first goes on, and its copy comes late.
 func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
