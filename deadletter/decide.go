@@ -22,6 +22,16 @@ const (
 // sends says that a copy of the letter is published.
 func (a Action) sends() bool { return a == Reopen || a == Send }
 
+// known says that this release has the action. What another one means by its own
+// must not be taken for anything else.
+func (a Action) known() bool {
+	switch a {
+	case Reopen, Send, Resolve, Miss, Skip, Refuse:
+		return true
+	}
+	return false
+}
+
 // Decision is what a plan does about a letter, and why.
 type Decision struct {
 	Action Action `json:"action"`

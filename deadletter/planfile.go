@@ -11,7 +11,9 @@ import (
 	"hash"
 	"io"
 	"iter"
+	"math"
 	"strings"
+	"time"
 
 	"github.com/onceward/onceward/dedup"
 )
@@ -147,6 +149,8 @@ func ReadPlan(r io.ReadSeeker) (*PlanFile, error) {
 		return nil, fmt.Errorf("plan: version %d, this release knows %d", f.Version, planVersion)
 	case f.Job == "" || f.Consumer == "" || f.To != ToRetry && f.To != ToSource || f.Expires.IsZero():
 		return nil, errors.New("plan: its first line lacks job, consumer, target or expiry")
+	case f.WindowSeconds < 0 || f.WindowSeconds > math.MaxInt64/int64(time.Second):
+		return nil, fmt.Errorf("plan: its window of %d seconds is none", f.WindowSeconds)
 	}
 	f.body = int64(len(head))
 	sum := sha256.New()
@@ -205,6 +209,9 @@ func (f *PlanFile) itemsInto(sum hash.Hash) iter.Seq2[*item, error] {
 			it := new(item)
 			if err == nil {
 				err = json.Unmarshal(text, it)
+			}
+			if err == nil && !it.Decision.Action.known() {
+				err = fmt.Errorf("its action %.20q is not known to this release", it.Decision.Action)
 			}
 			if err != nil {
 				yield(nil, fmt.Errorf("plan: item %d: %w", n, err))
