@@ -18,10 +18,16 @@ func noArguments(c *cobra.Command, args []string) error {
 	}
 	c.SuggestionsMinimumDistance = max(c.SuggestionsMinimumDistance, 2)
 	meant := ""
-	if near := c.SuggestionsFor(args[0]); len(near) > 0 {
+	if near := slices.Compact(c.SuggestionsFor(args[0])); len(near) > 0 {
 		meant = "; is it " + strings.Join(near, " or ") + "?"
 	}
 	return usage("there is no command %q%s", strings.TrimPrefix(c.CommandPath()+" "+args[0], c.Root().Name()+" "), meant)
+}
+
+// meaning has a command proposed to those who call it by another command's word.
+func meaning(c *cobra.Command, words ...string) *cobra.Command {
+	c.SuggestFor = words
+	return c
 }
 
 // sayArguments lets all commands below c say which argument is missing, or too

@@ -12,7 +12,7 @@ import (
 func (a *app) dlq() *cobra.Command {
 	c := group("dlq", "See dead letters, and work them off",
 		a.groups(), a.list(), a.show(), a.export(), a.resolve(), a.discard(), a.reopen(),
-		group("replay", "Send letters back: plan, apply, status", a.plan(), a.apply(), a.status()))
+		meaning(group("replay", "Send letters back: plan, apply, status", a.plan(), a.apply(), a.status()), "retry", "redrive", "resend", "requeue"))
 	c.Long = `See dead letters, and work them off. A letter is a message that was given up, for
 one of these reasons:
 
@@ -58,7 +58,7 @@ func (a *app) list() *cobra.Command {
 	}
 	f.flags(c, true)
 	want.flags(c, defaultLimit)
-	return c
+	return meaning(c, "ls", "get")
 }
 
 // defaultLimit is a page that a person still reads.

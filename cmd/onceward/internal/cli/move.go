@@ -18,10 +18,10 @@ func (a *app) resolve() *cobra.Command {
 }
 
 func (a *app) discard() *cobra.Command {
-	return a.move("discard", "Give a letter up, for good; its operation must be finished", `An operation is finished when it has succeeded or failed, or is forgotten; one that
+	return meaning(a.move("discard", "Give a letter up, for good; its operation must be finished", `An operation is finished when it has succeeded or failed, or is forgotten; one that
 runs, waits for another try or is in doubt is not.
 
-`, dedup.LetterDiscarded)
+`, dedup.LetterDiscarded), "delete", "rm", "purge", "drop")
 }
 
 func (a *app) reopen() *cobra.Command {

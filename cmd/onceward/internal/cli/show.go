@@ -54,7 +54,7 @@ func (a *app) show() *cobra.Command {
 	f.flags(c, true)
 	c.Flags().StringVar(&form, "payload", "auto", "`form` of the payload: auto, text, json, hex or none; --json has it whole")
 	complete(c, "payload", "auto", "text", "json", "hex", "none")
-	return c
+	return meaning(c, "describe", "view", "cat")
 }
 
 // letterSeen is a letter as show has it.

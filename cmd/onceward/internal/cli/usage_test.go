@@ -14,6 +14,11 @@ func TestAWrongCallIsToldWhatItLacks(t *testing.T) {
 		says string
 	}{
 		{[]string{"dlq", "lsit"}, `there is no command "dlq lsit"; is it list?`},
+		{[]string{"dlq", "ls"}, "is it list?"},
+		{[]string{"dlq", "redrive"}, "is it replay?"},
+		{[]string{"dlq", "delete"}, "is it discard?"},
+		{[]string{"dlq", "describe"}, "is it show?"},
+		{[]string{"records"}, "is it record?"},
 		{[]string{"frobnicate"}, `there is no command "frobnicate"`},
 		{[]string{"completion", "nosuch"}, `there is no command "completion nosuch"`},
 		{[]string{"completion", "bash", "x"}, "too many arguments: onceward completion bash"},
@@ -92,7 +97,7 @@ func TestTheHelpOfACommandBeginsWithItsOwnFlags(t *testing.T) {
 		call(t, strings.Fields(command), "--help").shows(t, "Examples:\n  onceward "+command)
 	}
 	call(t, "__complete", "help", "dlq", "").want(t, cli.Done).shows(t, "groups")
-	call(t, "__complete", "dlq", "show", "").want(t, cli.Done).shows(t, ":4")            // no files
+	call(t, "__complete", "dlq", "show", "").want(t, cli.Done).shows(t, ":4")             // no files
 	call(t, "__complete", "dlq", "replay", "status", "").want(t, cli.Done).shows(t, ":0") // files
 	for _, alone := range [][]string{{}, {"dlq"}} {
 		if text := call(t, alone).want(t, cli.Usage).stderr; strings.Count(text, "--help says more") != 1 {
