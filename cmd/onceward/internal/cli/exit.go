@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/cmd/onceward/internal/via"
 	"github.com/onceward/onceward/deadletter"
+	"github.com/onceward/onceward/dedup"
 	"github.com/onceward/onceward/dedup/boltstore"
 )
 
@@ -69,12 +70,15 @@ func (n *next) Unwrap() error { return n.error }
 // advice is what an error does not say itself: what to do now.
 func advice(err error) string {
 	var foreign *deadletter.ForeignError
+	var damaged *dedup.DamagedError
 	var then *next
 	switch {
 	case errors.As(err, &then):
 		return "next: " + then.what
 	case errors.Is(err, boltstore.ErrLocked):
 		return "a running consumer holds its store: ask it, with --via and the address at which it serves consumer.Admin, or stop it first"
+	case errors.As(err, &damaged):
+		return "is it the file of the consumer's store?"
 	case errors.As(err, &foreign):
 		return "name the topic of this consumer's letters, or the other consumer and its store"
 	case errors.Is(err, deadletter.ErrNotLetter), errors.Is(err, deadletter.ErrNotForeign):

@@ -125,6 +125,7 @@ func TestWhatIsImportedIsNotHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	call(t, "record", "import", nonsense, "--scope", "order.create", "--reason", "cutover", "--yes", via).want(t, cli.Failed).says(t, "line 1: it is no JSON; want {")
+	call(t, "record", "list", "--consumer", "billing", "--store", "bolt:"+nonsense).want(t, cli.Failed).says(t, "is it the file of the consumer's store?")
 	ran := r.ran.Load()
 	for _, id := range []string{"ord-1", "ord-2", "ord-3", "ord-4"} {
 		r.publish("created", order(id, "fine"))
