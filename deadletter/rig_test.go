@@ -218,7 +218,7 @@ func (d *desk) consumer() (c *consumer.Consumer, stop func()) {
 func (d *desk) digest(payloads ...string) {
 	d.produce(payloads...)
 	stop := d.consume()
-	time.Sleep(time.Minute) // of fake time
+	time.Sleep(20 * time.Second) // of fake time, more than three failures take
 	stop()
 }
 
