@@ -226,6 +226,25 @@ func TestTheFirstLineOfALogSaysWhatTheConsumerDoes(t *testing.T) {
 	})
 }
 
+// From an alarm on the log to the letter: "onceward dlq show" takes its dl-id.
+func TestTheLogNamesTheLetter(t *testing.T) {
+	bubble(t, func(t *testing.T) {
+		r := newRig(t, 1)
+		var logged bytes.Buffer
+		r.cfg.Logger = slog.New(slog.NewTextHandler(&logged, nil))
+		r.send(orderJSON("o-1", 1), `{"no":`)
+		r.run(consumer.JSON("order.create", order.ID, func(context.Context, order) error { return consumer.Terminal(errors.New("no")) }))
+		pass(2 * time.Second)
+		r.wantReasons("decode", "terminal")
+		r.end()
+		for _, m := range r.broker.Letters("billing", topic) {
+			if id := header(m, "dl-id"); !strings.Contains(logged.String(), " dl_id="+id+"\n") {
+				t.Errorf("log does not name letter %s:\n%s", id, logged.String())
+			}
+		}
+	})
+}
+
 func TestTheSameKeyWithOtherContentIsAConflictWhateverTheState(t *testing.T) {
 	bubble(t, func(t *testing.T) {
 		r := newRig(t, 8)

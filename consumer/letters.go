@@ -69,7 +69,7 @@ func (p *pipeline) mail(t *task, note letterNote) {
 	if note.reason == string(deadletter.ReasonConflict) {
 		level = slog.LevelError // two senders use one id, or one of them changes what it has sent
 	}
-	p.say(level, "dead letter", append(p.attrs(t, t.err), "reason", note.reason)...)
+	p.say(level, "dead letter", append(p.attrs(t, t.err), "reason", note.reason, "dl_id", note.id)...)
 	p.outbox = append(p.outbox, t)
 }
 
