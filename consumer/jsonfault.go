@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // jsonFault turns a decoder's error into one that a letter may show: where and
@@ -105,5 +107,5 @@ func boundText(s string, most int) string {
 	if len(s) <= most {
 		return s
 	}
-	return cutText(s, most) + "…"
+	return cut.Text(s, most) + "…"
 }

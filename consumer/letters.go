@@ -12,6 +12,7 @@ import (
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // maxResult is how many bytes of a result are kept with the record.
@@ -289,16 +290,5 @@ func errorTexts(t *task) (text, typ, stack string) {
 	if t.err == nil {
 		return "", "", ""
 	}
-	return cutText(t.err.Error(), dedup.MaxError), cutText(errorType(t.err), dedup.MaxError), cutText(t.stack, dedup.MaxStack)
-}
-
-// cutText cuts at a rune's boundary.
-func cutText(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for n > 0 && s[n]&0xc0 == 0x80 {
-		n--
-	}
-	return s[:n]
+	return cut.Text(t.err.Error(), dedup.MaxError), cut.Text(errorType(t.err), dedup.MaxError), cut.Text(t.stack, dedup.MaxStack)
 }

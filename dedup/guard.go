@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // Defaults of a [Guard].
@@ -208,13 +210,13 @@ func (g *Guard) outcome(ctx context.Context, cause, err error) (o Outcome) {
 func (g *Guard) text(err error) (text string) {
 	defer func() {
 		if recover() != nil {
-			text = cut(fmt.Sprintf("%T, whose text is left out: asking for it panicked", err), MaxError)
+			text = cut.Text(fmt.Sprintf("%T, whose text is left out: asking for it panicked", err), MaxError)
 		}
 	}()
 	if g.Redact != nil {
-		return cut(g.Redact(err), MaxError)
+		return cut.Text(g.Redact(err), MaxError)
 	}
-	return cut(err.Error(), MaxError)
+	return cut.Text(err.Error(), MaxError)
 }
 
 // panicOf is the panic that err tells of, nil when it tells of none.

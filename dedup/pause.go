@@ -44,16 +44,7 @@ type Applier interface {
 //
 // Errors: a faulty name; those of [Store.Apply]; [ErrFull].
 func SetPause(ctx context.Context, store Applier, p Pause) (changed bool, err error) {
-	a, err := applyPause(ctx, store, Import, p)
-	switch {
-	case err != nil:
-		return false, err
-	case a.Kind == Done:
-		return true, nil
-	case a.State == Succeeded:
-		return false, nil
-	}
-	return false, fmt.Errorf("pause of %s: the store answers %v and has it as %v", pauseName(p), a.Kind, a.State)
+	return applyPause(ctx, store, Import, p, Succeeded)
 }
 
 // LiftPause takes back what [SetPause] of the same consumer and scope did, and
@@ -62,16 +53,7 @@ func SetPause(ctx context.Context, store Applier, p Pause) (changed bool, err er
 //
 // Errors: a faulty name; those of [Store.Apply].
 func LiftPause(ctx context.Context, store Applier, p Pause) (changed bool, err error) {
-	a, err := applyPause(ctx, store, Delete, p)
-	switch {
-	case err != nil:
-		return false, err
-	case a.Kind == Done:
-		return true, nil
-	case a.State == Absent:
-		return false, nil
-	}
-	return false, fmt.Errorf("pause of %s: the store answers %v and has it as %v", pauseName(p), a.Kind, a.State)
+	return applyPause(ctx, store, Delete, p, Absent)
 }
 
 func pauseName(p Pause) string {
@@ -82,14 +64,15 @@ func pauseName(p Pause) string {
 }
 
 // applyPause writes once to learn what the store has, unless that was nothing,
-// and then against it.
-func applyPause(ctx context.Context, store Applier, kind Kind, p Pause) (Answer, error) {
+// and then against it. It is false where the record of the pause was already as
+// it is to be.
+func applyPause(ctx context.Context, store Applier, kind Kind, p Pause, already State) (changed bool, err error) {
 	if err := validName("consumer", p.Consumer); err != nil {
-		return Answer{}, err
+		return false, err
 	}
 	if p.Scope != "" {
 		if err := ValidateScope(p.Scope); err != nil {
-			return Answer{}, err
+			return false, err
 		}
 	}
 	var seen Seen
@@ -97,20 +80,25 @@ func applyPause(ctx context.Context, store Applier, kind Kind, p Pause) (Answer,
 		op := Op{Kind: kind, Key: pauseKey(p.Consumer, p.Scope), Operator: &OperatorOp{Seen: seen, Who: p.Who, Why: p.Why}}
 		answers, err := store.Apply(ctx, []Op{op})
 		if err != nil {
-			return Answer{}, fmt.Errorf("pause of %s: %w", pauseName(p), err)
+			return false, fmt.Errorf("pause of %s: %w", pauseName(p), err)
 		}
 		if len(answers) != 1 {
-			return Answer{}, errors.New("store gave no answer")
+			return false, errors.New("store gave no answer")
 		}
 		a := answers[0]
 		had := Seen{State: a.State, Run: a.Run, Fence: a.Fence}
 		switch {
 		case a.Err != nil:
-			return a, fmt.Errorf("pause of %s: %w", pauseName(p), a.Err)
-		case a.Kind != Refused, had == seen, (kind == Import) != (a.State == Absent):
-			return a, nil
+			return false, fmt.Errorf("pause of %s: %w", pauseName(p), a.Err)
+		case a.Kind == Done:
+			return true, nil
+		case a.Kind == Refused && had != seen && (kind == Import) == (a.State == Absent):
+			seen = had // what there was must be named
+		case a.State == already:
+			return false, nil
+		default:
+			return false, fmt.Errorf("pause of %s: the store answers %v and has it as %v", pauseName(p), a.Kind, a.State)
 		}
-		seen = had
 	}
 }
 

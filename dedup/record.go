@@ -203,6 +203,9 @@ func (r *Record) Ended() State {
 	return Absent
 }
 
+// Seen is r as an operation of somebody who has looked at it names it.
+func (r *Record) Seen() Seen { return Seen{State: r.State, Run: r.Run, Fence: r.Fence} }
+
 // intent returns the place of the effect's intent, appending an empty one
 // when there is none.
 func (r *Record) intent(effect string) *Intent {

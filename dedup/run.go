@@ -8,6 +8,8 @@ import (
 	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/onceward/onceward/internal/cut"
 )
 
 func newToken() (t Token) {
@@ -104,9 +106,9 @@ func protected(ctx context.Context, fn function) (result []byte, unkept, err err
 
 // fail ends the claim with what err means and returns err.
 func (a *attempt) fail(ctx context.Context, o Outcome, err error) error {
-	end := Op{Outcome: o, Error: a.g.text(err), ErrorType: cut(fmt.Sprintf("%T", err), MaxError)}
+	end := Op{Outcome: o, Error: a.g.text(err), ErrorType: cut.Text(fmt.Sprintf("%T", err), MaxError)}
 	if p := panicOf(err); p != nil {
-		end.ErrorType, end.Stack = "panic", cut(string(p.Stack), MaxStack)
+		end.ErrorType, end.Stack = "panic", cut.Text(string(p.Stack), MaxStack)
 	}
 	switch {
 	case o == Failure && a.failures+1 >= a.policy.Failures:

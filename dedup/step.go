@@ -4,7 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
-	"unicode/utf8"
+
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // Env is what a store knows beside the record when it applies an operation.
@@ -135,8 +136,7 @@ func claim(r *Record, op *Op, env Env) (a Answer, changed bool) {
 			a.Kind = TooOld
 			return a, false
 		}
-		key, fence := r.Key, r.Fence
-		*r = Record{Key: key, Fence: fence, Fingerprint: op.Fingerprint, Created: env.Now}
+		*r = Record{Key: r.Key, Fence: r.Fence, Fingerprint: op.Fingerprint, Created: env.Now}
 		open(r, env)
 		own(r, op, env)
 		a.Kind = Acquired
@@ -362,13 +362,13 @@ const (
 func note(op *Op) string {
 	switch {
 	case op.Effect != nil && op.Effect.External != "":
-		return cut(op.Effect.Name+": "+op.Effect.External, maxNote)
+		return cut.Text(op.Effect.Name+": "+op.Effect.External, maxNote)
 	case op.Effect != nil:
-		return cut(op.Effect.Name, maxNote)
+		return cut.Text(op.Effect.Name, maxNote)
 	case op.Error != "":
-		return cut(op.Error, maxNote)
+		return cut.Text(op.Error, maxNote)
 	}
-	return cut(string(op.Result[:min(len(op.Result), maxNote+1)]), maxNote)
+	return cut.Text(string(op.Result[:min(len(op.Result), maxNote+1)]), maxNote)
 }
 
 func end(r *Record, op *Op, env Env, late bool) {
@@ -426,7 +426,7 @@ func operator(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		return a, false
 	}
 	refused := Answer{Kind: Refused}
-	if o.Seen != (Seen{State: r.State, Run: r.Run, Fence: r.Fence}) || !o.Expires.IsZero() && o.Expires.Before(env.Now) {
+	if o.Seen != r.Seen() || !o.Expires.IsZero() && o.Expires.Before(env.Now) {
 		return refused, false
 	}
 	finished := r.State == Succeeded || r.State == Failed
@@ -440,8 +440,7 @@ func operator(r *Record, op *Op, env Env) (a Answer, changed bool) {
 		*r = Record{Key: r.Key, Fence: r.Fence}
 		return a, true
 	case op.Kind == Import && r.State == Absent:
-		key, fence := r.Key, r.Fence
-		*r = Record{Key: key, Fence: fence, Created: env.Now}
+		*r = Record{Key: r.Key, Fence: r.Fence, Created: env.Now}
 		open(r, env)
 		r.State, r.Fingerprint, r.Finished = Succeeded, o.Fingerprint, env.Now
 		r.Result, r.Window, r.Archive = o.Result, o.Window, o.Archive
@@ -513,17 +512,4 @@ func settle(r *Record, op *Op, env Env) []Intent {
 		}
 	}
 	return intents
-}
-
-// cut keeps at most n bytes of a text, and no half of a rune.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	for end := n; end > n-utf8.UTFMax && end > 0; end-- {
-		if utf8.RuneStart(s[end]) {
-			return s[:end]
-		}
-	}
-	return s[:n] // no text at all
 }

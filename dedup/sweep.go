@@ -15,6 +15,10 @@ const (
 	sweepEvery = time.Minute
 )
 
+// SweepOp is the operation with which a store asks [Step] whether r, which it has
+// found to be over, goes.
+func SweepOp(r *Record) Op { return Op{Kind: Sweep, Key: r.Key, Operator: &OperatorOp{Seen: r.Seen()}} }
+
 // KeepSwept ends what is over, every so often, until ctx ends: for programs
 // that use a [Guard] without a consumer, which sweeps by itself. Without it
 // results are kept for ever. A minute or an hour are good intervals; 0 or less

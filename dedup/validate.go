@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // Limits on one operation. Stores may rely on them.
@@ -185,7 +187,7 @@ func (op *Op) operatorFault() error {
 	}
 	for effect, v := range o.Decide {
 		if v > RunAgain {
-			return fmt.Errorf("unknown verdict %d on effect %q", v, cut(effect, MaxScope))
+			return fmt.Errorf("unknown verdict %d on effect %q", v, cut.Text(effect, MaxScope))
 		}
 	}
 	for _, text := range []string{o.Who, o.Why, o.Job, o.Letter, o.Send.Source} {

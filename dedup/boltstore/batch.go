@@ -132,7 +132,7 @@ func (b *batch) open(class uint32) (*openSegment, error) {
 	if no := b.s.current[class]; no != 0 {
 		g := b.segment(no)
 		if g == nil {
-			return nil, b.s.damaged(fmt.Sprintf("segment %d is gone", no))
+			return nil, b.s.segmentGone(no)
 		}
 		aged := class != 0 && b.now.Sub(time.Unix(0, g.base)) >= period(b.words.classWindow(class))
 		if !g.closed && g.count < b.s.options.entries && !aged {
@@ -238,7 +238,7 @@ func (b *batch) hold(h hash, route uint32, key *dedup.Key) (x *held, known bool)
 // fill reads a key's record from its newest entry.
 func (b *batch) fill(x *held, e *entry, g *openSegment, at place) error {
 	if err := e.record(&x.rec, g.base, b.words); err != nil {
-		return b.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
+		return b.s.damagedAt(at, err)
 	}
 	x.rec.Live = b.s.live(&x.rec, e.seq, b.now)
 	x.base, x.at = at, at
@@ -255,17 +255,17 @@ func (s *Store) live(r *dedup.Record, seq uint64, now time.Time) bool {
 func (b *batch) entry(at place) (e entry, g *openSegment, err error) {
 	g = b.segment(at.segment())
 	if g == nil {
-		return e, nil, b.s.damaged(fmt.Sprintf("segment %d is gone", at.segment()))
+		return e, nil, b.s.segmentGone(at.segment())
 	}
 	row := b.s.recent.get(at)
 	if row == nil {
 		row = entryIn(g.bucket, b.numbered(at.n()))
 	}
 	if row == nil {
-		return e, nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", at.segment(), at.n()))
+		return e, nil, b.s.goneAt(at)
 	}
 	if e, _, err = parse(row, &g.segment, at); err != nil {
-		return e, nil, b.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
+		return e, nil, b.s.damagedAt(at, err)
 	}
 	return e, g, nil
 }

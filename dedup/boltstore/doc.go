@@ -50,8 +50,7 @@
 // and checks all of the file: a million records take well under a second and a
 // half from the page cache, and the disk's time otherwise. A commit is two
 // syncs, however many operations it has. The file does not shrink; what expires
-// is used again. Records with no window, tombstones, and notes of letters that
-// have no key stay for ever.
+// is used again. Records with no window and tombstones stay for ever.
 //
 // # Concurrency
 //

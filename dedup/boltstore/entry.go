@@ -250,20 +250,13 @@ func appendRare(b []byte, r *dedup.Record, has uint64, base int64) []byte {
 
 func appendIntent(b []byte, i *dedup.Intent, base int64) []byte {
 	b = appendString(b, i.Effect)
-	blind := byte(0)
-	if i.Blind {
-		blind = 1
-	}
-	b = append(b, byte(i.Status), blind)
+	b = appendBool(append(b, byte(i.Status)), i.Blind)
 	b = binary.AppendUvarint(b, uint64(i.EffectRun))
 	b = appendTime(b, i.Dispatched, base)
 	b = appendSigned(b, int64(i.QuietFor))
 	b = appendString(b, i.External)
 	return appendString(b, i.Outcome)
 }
-
-// most is a bound on counts in a row: more than any record can have.
-const most = 1 << 10
 
 // record reads an entry's record into rec, all but Key and Live as of now.
 func (e *entry) record(rec *dedup.Record, base int64, d *dictionary) error {
@@ -332,14 +325,7 @@ func rare(rec *dedup.Record, r *reader, has uint64, base int64) {
 		rec.Result = r.copied()
 	}
 	if has&hasIntents != 0 {
-		n := r.uvarint()
-		if n > most {
-			r.fail()
-		}
-		for range n {
-			if r.bad {
-				return
-			}
+		for n := r.count(); n > 0 && !r.bad; n-- {
 			rec.Intents = append(rec.Intents, intent(r, base))
 		}
 	}
@@ -347,14 +333,7 @@ func rare(rec *dedup.Record, r *reader, has uint64, base int64) {
 		rec.Job, rec.Letter, rec.Approver, rec.Why = r.string(), r.string(), r.string(), r.string()
 	}
 	if has&hasEvidence != 0 {
-		n := r.uvarint()
-		if n > most {
-			r.fail()
-		}
-		for range n {
-			if r.bad {
-				return
-			}
+		for n := r.count(); n > 0 && !r.bad; n-- {
 			e := dedup.Evidence{At: r.time(base), Kind: dedup.Kind(r.byte()), Outcome: dedup.Outcome(r.byte())}
 			e.Fence, e.Note = r.uvarint(), r.string()
 			rec.Evidence = append(rec.Evidence, e)

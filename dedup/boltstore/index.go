@@ -29,7 +29,6 @@ type hash [2]uint64
 type index struct {
 	tables  [512]table
 	records int
-	slots   int
 }
 
 type table struct {
@@ -42,12 +41,7 @@ type slot struct {
 	at place
 }
 
-const slotSize = 24
-
 func (x *index) table(h hash) *table { return &x.tables[h[0]>>55] }
-
-// bytes is the memory that the slots take.
-func (x *index) bytes() int64 { return int64(x.slots) * slotSize }
 
 func (t *table) home(h hash) int {
 	hi, _ := bits.Mul64(h[1], uint64(len(t.slots)))
@@ -121,7 +115,7 @@ func (x *index) move(h hash, old, now place) bool {
 			t.remove(i)
 			x.records--
 			if t.used*4 < len(t.slots) && len(t.slots) > 8 {
-				x.resize(t, max(8, t.used*2))
+				t.resize(max(8, t.used*2))
 			}
 			return true
 		}
@@ -136,13 +130,13 @@ func (x *index) move(h hash, old, now place) bool {
 func (x *index) expect(records int) {
 	per := records / len(x.tables)
 	for i := range x.tables {
-		x.resize(&x.tables[i], max(8, per+per*2/5))
+		x.tables[i].resize(max(8, per+per*2/5))
 	}
 }
 
 func (x *index) insert(t *table, s slot) {
 	if (t.used+1)*4 > len(t.slots)*3 {
-		x.resize(t, max(8, len(t.slots)+len(t.slots)/4))
+		t.resize(max(8, len(t.slots)+len(t.slots)/4))
 	}
 	t.put(s)
 	t.used++
@@ -188,10 +182,9 @@ func (t *table) remove(i int) {
 }
 
 // resize gives t room for n slots.
-func (x *index) resize(t *table, n int) {
+func (t *table) resize(n int) {
 	old := t.slots
 	t.slots = make([]slot, n)
-	x.slots += n - len(old)
 	for _, s := range old {
 		if s.at != 0 {
 			t.put(s)

@@ -28,11 +28,7 @@ func letterRow(l *dedup.Letter) []byte {
 	b = appendString(b, l.Job)
 	b = appendString(b, l.Who)
 	b = appendString(b, l.Why)
-	expired := byte(0)
-	if l.Expired {
-		expired = 1
-	}
-	b = append(b, byte(l.Answer), expired)
+	b = appendBool(append(b, byte(l.Answer)), l.Expired)
 	return seal(b, 0, tableLetters, []byte(l.ID))
 }
 

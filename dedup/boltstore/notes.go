@@ -33,11 +33,7 @@ func (b *batch) letter(op *dedup.Op, x *held) (dedup.AnswerKind, error) {
 	if old.State != dedup.LetterNone && old.State.Unfinished() == l.State.Unfinished() {
 		return kind, nil
 	}
-	unfinished := byte(0)
-	if l.State.Unfinished() {
-		unfinished = 1
-	}
-	return kind, b.put(bucketLetterKeys, tableLetterKeys, letterKey(x.h, id), []byte{unfinished})
+	return kind, b.put(bucketLetterKeys, tableLetterKeys, letterKey(x.h, id), appendBool(nil, l.State.Unfinished()))
 }
 
 // note reads a letter; State is LetterNone where there is none.

@@ -82,7 +82,7 @@ func locate(path string) (string, error) {
 func (s *Store) open(deadline time.Time) error {
 	if i, err := os.Stat(s.path); errors.Is(err, os.ErrNotExist) || err == nil && i.Size() == 0 {
 		if s.options.ReadOnly {
-			return fmt.Errorf("%s: there is no store in this file", s.path)
+			return s.empty()
 		}
 		if err := create(s.path); err != nil {
 			return fmt.Errorf("make %s: %w", s.path, err)
@@ -103,7 +103,7 @@ func (s *Store) open(deadline time.Time) error {
 			return errors.Join(s.unconfirmed(c.doubt), s.db.Close())
 		}
 		if s.options.ReadOnly {
-			return errors.Join(fmt.Errorf("%s: there is no store in this file", s.path), s.db.Close())
+			return errors.Join(s.empty(), s.db.Close())
 		}
 		c.state = newState()
 		if err := s.db.Update(func(tx *bolt.Tx) error { return makeTables(tx, &c.state) }); err != nil {
@@ -124,6 +124,9 @@ func (s *Store) open(deadline time.Time) error {
 	}
 	return nil
 }
+
+// empty is why a file without a store is not opened to be read.
+func (s *Store) empty() error { return fmt.Errorf("%s: there is no store in this file", s.path) }
 
 // adopt makes what was read from the file what the store knows.
 func (s *Store) adopt(c *contents) {

@@ -44,7 +44,6 @@ const (
 	elementSize = 16
 	flagBranch  = 1
 	flagLeaf    = 2
-	flagMeta    = 4
 	flagFree    = 16
 	flagBucket  = 1 // of a leaf element
 	metaSize    = 64

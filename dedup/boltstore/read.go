@@ -91,21 +91,21 @@ func (v *view) find(h hash, to []found) []found {
 // entry reads the entry at a place that was found.
 func (v *view) entry(f found) (e entry, err error) {
 	if f.g == nil {
-		return e, v.s.damaged(fmt.Sprintf("segment %d is gone", f.at.segment()))
+		return e, v.s.segmentGone(f.at.segment())
 	}
 	b := v.buckets[f.g.no]
 	if b == nil {
 		if b = v.log.Bucket(segmentKey(f.g.no)); b == nil {
-			return e, v.s.damaged(fmt.Sprintf("segment %d is gone", f.g.no))
+			return e, v.s.segmentGone(f.g.no)
 		}
 		v.buckets[f.g.no] = b
 	}
 	row := entryIn(b, binary.BigEndian.AppendUint32(nil, f.at.n()))
 	if row == nil {
-		return e, v.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", f.g.no, f.at.n()))
+		return e, v.s.goneAt(f.at)
 	}
 	if e, _, err = parse(row, f.g, f.at); err != nil {
-		return e, v.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", f.g.no, f.at.n(), err))
+		return e, v.s.damagedAt(f.at, err)
 	}
 	return e, nil
 }
@@ -113,7 +113,7 @@ func (v *view) entry(f found) (e entry, err error) {
 // record reads an entry's record; Key is the caller's to set.
 func (v *view) record(e *entry, f found) (r dedup.Record, err error) {
 	if err := e.record(&r, f.g.base, v.words); err != nil {
-		return r, v.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", f.g.no, f.at.n(), err))
+		return r, v.s.damagedAt(f.at, err)
 	}
 	r.Live = v.s.live(&r, e.seq, v.s.clock.now())
 	return r, nil
@@ -235,7 +235,7 @@ func (s *Store) records(ctx context.Context, hashes []hash, consumer string) (re
 			}
 			key, err := e.key(v.words)
 			if err != nil {
-				return v.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", f.g.no, f.at.n(), err))
+				return v.s.damagedAt(f.at, err)
 			}
 			if consumer != "" && key.Consumer != consumer {
 				continue

@@ -47,11 +47,7 @@ func (g *segment) row() []byte {
 	b = binary.LittleEndian.AppendUint32(b, g.count)
 	b = binary.LittleEndian.AppendUint32(b, g.chain)
 	b = binary.LittleEndian.AppendUint32(b, g.mark)
-	closed := byte(0)
-	if g.closed {
-		closed = 1
-	}
-	b = append(b, closed)
+	b = appendBool(b, g.closed)
 	return seal(b, 0, tableSegments, segmentKey(g.no))
 }
 

@@ -9,7 +9,7 @@ import (
 // at the top of the file is the user's.
 //
 //	dictionary  number → word
-//	letterkeys  hash of a key, dl-id → nothing: letters that are open, sent or held
+//	letterkeys  hash of a key, dl-id → whether the letter is open, sent or held
 //	letters     dl-id → letter
 //	log         segment → bucket of number → entry
 //	prefixes    consumer, source, partition → offset

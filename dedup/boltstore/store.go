@@ -120,6 +120,21 @@ func (s *Store) damaged(what string) *dedup.DamagedError {
 	return damage(s.path, what)
 }
 
+// damagedAt is for an entry that is not as it was written.
+func (s *Store) damagedAt(at place, what any) *dedup.DamagedError {
+	return s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), what))
+}
+
+// goneAt is for one that is not there.
+func (s *Store) goneAt(at place) *dedup.DamagedError {
+	return s.damaged(fmt.Sprintf("segment %d, entry %d is gone", at.segment(), at.n()))
+}
+
+// segmentGone is for a segment that is not there.
+func (s *Store) segmentGone(no uint32) *dedup.DamagedError {
+	return s.damaged(fmt.Sprintf("segment %d is gone", no))
+}
+
 func damage(path, what string) *dedup.DamagedError {
 	return &dedup.DamagedError{
 		Where: path,

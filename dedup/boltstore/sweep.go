@@ -77,7 +77,7 @@ func (w *sweeper) again() error {
 			}
 			key, err := e.key(w.words)
 			if err != nil {
-				return w.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
+				return w.s.damagedAt(at, err)
 			}
 			h, route := w.route(&key)
 			x, err := w.locate(&key, &hashed{h: h, route: route})
@@ -121,7 +121,7 @@ func (w *sweeper) classes() error {
 		}
 		g := w.segment(no)
 		if g == nil {
-			return w.s.damaged(fmt.Sprintf("segment %d is gone", no))
+			return w.s.segmentGone(no)
 		}
 		gone, err := w.sweep(g)
 		if err != nil || w.more {
@@ -151,12 +151,12 @@ func (w *sweeper) sweep(g *openSegment) (gone bool, err error) {
 		if len(rest) == 0 {
 			var key []byte
 			if key, rest = c.Next(); len(key) != 4 || binary.BigEndian.Uint32(key) != n {
-				return false, w.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", g.no, n))
+				return false, w.s.goneAt(placeOf(g.no, n))
 			}
 		}
 		row, ok := rest.next()
 		if !ok {
-			return false, w.s.damaged(fmt.Sprintf("segment %d, entry %d is gone", g.no, n))
+			return false, w.s.goneAt(placeOf(g.no, n))
 		}
 		w.looks--
 		due, counts, err := w.entryAt(g, placeOf(g.no, n), row)
@@ -183,11 +183,11 @@ func (w *sweeper) sweep(g *openSegment) (gone bool, err error) {
 func (w *sweeper) entryAt(g *openSegment, at place, row []byte) (due, counts bool, err error) {
 	e, _, err := parse(row, &g.segment, at)
 	if err != nil {
-		return false, false, w.s.damaged(fmt.Sprintf("segment %d, entry %d: %v", at.segment(), at.n(), err))
+		return false, false, w.s.damagedAt(at, err)
 	}
 	h, err := e.hashOf(w.state.secret, w.words)
 	if err != nil {
-		return false, false, w.s.damaged(fmt.Sprintf("segment %d, entry %d: its route is not known", at.segment(), at.n()))
+		return false, false, w.s.damagedAt(at, "its route is not known")
 	}
 	if !w.s.index.has(h, at) {
 		return false, false, nil
@@ -237,9 +237,7 @@ func (w *sweeper) entryAt(g *openSegment, at place, row []byte) (due, counts boo
 // end has the state table decide whether x is swept, and forgets the ended
 // letters of a record that goes.
 func (w *sweeper) end(x *held) (bool, error) {
-	op := dedup.Op{Kind: dedup.Sweep, Key: x.rec.Key, Operator: &dedup.OperatorOp{
-		Seen: dedup.Seen{State: x.rec.State, Run: x.rec.Run, Fence: x.rec.Fence}, Who: "sweeper", Why: "window over",
-	}}
+	op := dedup.SweepOp(&x.rec)
 	env, err := w.env(&op, x)
 	if err != nil {
 		return false, err

@@ -50,6 +50,13 @@ func spread(sum uint32) uint64 {
 	return x ^ x>>31
 }
 
+func appendBool(b []byte, v bool) []byte {
+	if v {
+		return append(b, 1)
+	}
+	return append(b, 0)
+}
+
 func appendSigned(b []byte, v int64) []byte { return binary.AppendVarint(b, v) }
 
 func appendString[T string | []byte](b []byte, s T) []byte {
@@ -126,6 +133,17 @@ func (r *reader) uint32() uint32 {
 		return 0
 	}
 	return uint32(v)
+}
+
+// count reads how many of something follow, at most 1024: more than any record
+// can have.
+func (r *reader) count() uint64 {
+	n := r.uvarint()
+	if n > 1<<10 {
+		r.fail()
+		return 0
+	}
+	return n
 }
 
 // take returns the next n bytes of the row itself.

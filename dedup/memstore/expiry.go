@@ -69,9 +69,7 @@ func (s *Store) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
 		if s.records[r.Key] != r || r.Fence != p.fence || !due(r) {
 			continue
 		}
-		op := dedup.Op{Kind: dedup.Sweep, Key: r.Key, Operator: &dedup.OperatorOp{
-			Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence}, Who: "sweeper", Why: "window over",
-		}}
+		op := dedup.SweepOp(r)
 		env := s.env(&op, r, now)
 		if _, changed := dedup.Step(r, &op, env); changed {
 			swept.Records++

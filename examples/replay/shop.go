@@ -157,7 +157,7 @@ func (s *shop) askTheBank(ctx context.Context) (decided int, err error) {
 		}
 		if r.State == dedup.InDoubt && s.charged(r.Key.ID) > 0 {
 			ops = append(ops, dedup.Op{Kind: dedup.Reconcile, Key: r.Key, Operator: &dedup.OperatorOp{
-				Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence},
+				Seen: r.Seen(),
 				Who:  "ann", Why: "the bank's books have it", To: dedup.Success,
 			}})
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // Failure is the body of every answer that is none.
@@ -81,7 +82,7 @@ func OfError(err error) *Fault {
 	if err == nil {
 		return nil
 	}
-	f := &Fault{Code: CodeOther, Message: Text(clip(err.Error()))}
+	f := &Fault{Code: CodeOther, Message: Text(cut.Text(err.Error(), maxMessage))}
 	for _, s := range sentinels {
 		if errors.Is(err, s.err) {
 			f.Code = s.code
@@ -127,19 +128,7 @@ func OneLine(text string) string {
 			return ' '
 		}
 		return r
-	}, clip(text)))
-}
-
-// clip keeps at most maxMessage bytes, and no half of a rune.
-func clip(s string) string {
-	if len(s) <= maxMessage {
-		return s
-	}
-	end := maxMessage
-	for end > maxMessage-utf8.UTFMax && !utf8.RuneStart(s[end]) {
-		end--
-	}
-	return s[:end]
+	}, cut.Text(text, maxMessage)))
 }
 
 // remoteError is an error that happened on the other side.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // The closed lists of dedup, each by the names that its values have in logs.
@@ -57,7 +58,7 @@ func parse[T named](name string, last T) (T, error) {
 			return v, nil
 		}
 		if v == last {
-			return 0, fmt.Errorf("%q %w", cut(name, 64), ErrName)
+			return 0, fmt.Errorf("%q %w", cut.Text(name, 64), ErrName)
 		}
 	}
 }
@@ -140,5 +141,3 @@ func (s *IntentStatus) UnmarshalJSONFrom(d *jsontext.Decoder) error {
 
 // UnmarshalJSONFrom reads a name.
 func (v *Verdict) UnmarshalJSONFrom(d *jsontext.Decoder) error { return read(d, v, lastVerdict) }
-
-func cut(s string, n int) string { return s[:min(len(s), n)] }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/dedup"
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // Op is a [dedup.Op] of an operator or a replay; see [Op.Allowed].
@@ -119,7 +120,7 @@ func (op *Op) Dedup() (dedup.Op, error) {
 				out.Operator.Decide = make(map[string]dedup.Verdict, len(o.Decide))
 			}
 			if _, twice := out.Operator.Decide[string(d.Effect)]; twice {
-				return dedup.Op{}, fmt.Errorf("%w: %s: effect %q is decided twice", dedup.ErrInvalidOp, op.Kind, cut(string(d.Effect), dedup.MaxScope))
+				return dedup.Op{}, fmt.Errorf("%w: %s: effect %q is decided twice", dedup.ErrInvalidOp, op.Kind, cut.Text(string(d.Effect), dedup.MaxScope))
 			}
 			out.Operator.Decide[string(d.Effect)] = dedup.Verdict(d.Verdict)
 		}
