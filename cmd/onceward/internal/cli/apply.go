@@ -137,7 +137,7 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 	}
 	told := a.progress()
 	how.Progress = func(r deadletter.Report) {
-		told.tell("%d of %d letters: %d sent, %d answered, %d failed again", r.Letters, p.Letters, r.Counts[deadletter.DidSend], r.Answered, r.FailedAgain)
+		told.tell("%s", soFar(&r, p.Letters, how.DryRun))
 	}
 	if how.DryRun && s.info != nil && string(s.info.You.Role) == consumer.AdminView.String() {
 		a.say("careful: your role is %s, which sends nothing: that takes the role %s", consumer.AdminView, consumer.AdminReplay)
@@ -154,6 +154,14 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 		return shown
 	}
 	return a.applyEnd(ctx, s, p, &report, &refused, err)
+}
+
+// soFar is how far an application of so many letters has come.
+func soFar(r *deadletter.Report, letters int, dry bool) string {
+	if dry {
+		return fmt.Sprintf("%d of %d letters: %d would be sent", r.Letters, letters, r.Counts[deadletter.DidSend])
+	}
+	return fmt.Sprintf("%d of %d letters: %d sent, %d answered, %d failed again", r.Letters, letters, r.Counts[deadletter.DidSend], r.Answered, r.FailedAgain)
 }
 
 // applyEnd is how an application ends: what was not sent is told apart from

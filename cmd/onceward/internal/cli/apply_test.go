@@ -45,3 +45,12 @@ func TestWhatIsToBeDoneAfterAnApplicationIsWhatHelps(t *testing.T) {
 		})
 	}
 }
+
+func TestTheProgressOfADryRunSaysThatNothingIsSent(t *testing.T) {
+	r := &deadletter.Report{Letters: 3, Counts: map[deadletter.Did]int{deadletter.DidSend: 2}}
+	for dry, want := range map[bool]string{true: "3 of 9 letters: 2 would be sent", false: "3 of 9 letters: 2 sent, 0 answered, 0 failed again"} {
+		if got := soFar(r, 9, dry); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

@@ -86,6 +86,9 @@ func (f *filter) read(ids []string) (deadletter.Filter, error) {
 	if out.Until, err = moment(f.until); err != nil {
 		return out, usage("--until %w", err)
 	}
+	if !out.Since.IsZero() && !out.Until.IsZero() && !out.Since.Before(out.Until) {
+		return out, usage("--since %s is not before --until %s: that means no letter", when(out.Since), when(out.Until))
+	}
 	return out, nil
 }
 

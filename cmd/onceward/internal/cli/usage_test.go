@@ -29,6 +29,7 @@ func TestAWrongCallIsToldWhatItLacks(t *testing.T) {
 		{[]string{"dlq", "show", "a", "b"}, "too many arguments: onceward dlq show ID"},
 		{[]string{"dlq", "replay", "apply"}, "FILE is missing: onceward dlq replay apply FILE"},
 		{[]string{"record", "get"}, "KEY is missing: onceward record get KEY"},
+		{append([]string{"dlq", "list", "--since", "2026-01-02", "--until", "2026-01-01T01:00:00+02:00"}, kafka...), "--since 2026-01-02 00:00:00Z is not before --until 2025-12-31 23:00:00Z"},
 		{append([]string{"dlq", "list", "--limit", "-1"}, kafka...), "--limit must be a whole number of 0 or more, not -1"},
 		{append([]string{"record", "list", "--limit", "-1"}, kafka...), "--limit must be a whole number of 0 or more, not -1"},
 		{append([]string{"dlq", "list", "--limit", "many"}, kafka...), `--limit must be a whole number, not "many"`},
