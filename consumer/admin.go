@@ -90,7 +90,7 @@ type endpoint struct {
 	role  AdminRole     // at least
 	turns chan struct{} // of which it takes one; nil for what is quick and small
 	query []string      // parameters that it knows
-	serve func(w http.ResponseWriter, r *request)
+	serve func(w http.ResponseWriter, r *request) *refusal
 }
 
 // table says what there is and which role it takes. What a change takes besides
@@ -130,34 +130,35 @@ func (a *admin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.ContentLength != 0 {
 		boundBody(w, time.Now().Add(bodyFor))
 	}
+	if refusal := a.handle(w, r); refusal != nil {
+		refusal.write(w)
+	}
+}
+
+// handle serves a request, or says why it is refused, before anything of the
+// answer is written. Its body is not read before there is room for it.
+func (a *admin) handle(w http.ResponseWriter, r *http.Request) *refusal {
 	who, refusal := a.admit(r)
 	if refusal != nil {
 		a.turnAway(r, refusal)
-		refusal.write(w)
-		return
+		return refusal
 	}
 	e, refusal := a.find(r)
 	switch {
 	case refusal != nil:
-		refusal.write(w)
+		return refusal
 	case who.role < e.role:
-		lacks(who, e.role, "changing anything").write(w)
-	default:
-		a.inTurn(w, &request{r, who}, &e)
+		return lacks(who, e.role, "changing anything")
 	}
-}
-
-// inTurn serves a request when there is room for it. Its body is not read before.
-func (*admin) inTurn(w http.ResponseWriter, r *request, e *endpoint) {
+	in := &request{r, who}
 	if e.turns != nil {
-		leave, refusal := enter(r, e.turns)
+		leave, refusal := enter(in, e.turns)
 		if refusal != nil {
-			refusal.write(w)
-			return
+			return refusal
 		}
 		defer leave()
 	}
-	e.serve(w, r)
+	return e.serve(w, in)
 }
 
 // recovered ends a request whose store or broker has panicked, and its

@@ -45,6 +45,12 @@ func (r *refusal) write(w http.ResponseWriter) {
 	writeJSON(w, r.status, &adminapi.Failure{Error: r.fault})
 }
 
+// served answers with v, and refuses nothing.
+func served(w http.ResponseWriter, v any) *refusal {
+	writeJSON(w, http.StatusOK, v)
+	return nil
+}
+
 func writeJSON(w http.ResponseWriter, status int, v any) {
 	b, err := adminapi.Encode(v)
 	if err != nil {

@@ -14,29 +14,26 @@ import (
 
 // apply hands operations to the store, all of them or none: a request with one
 // that its caller may not do is refused whole.
-func (a *admin) apply(w http.ResponseWriter, r *request) {
+func (a *admin) apply(w http.ResponseWriter, r *request) *refusal {
 	var q adminapi.ApplyRequest
-	refusal := readBody(w, r, &q)
-	if refusal == nil {
-		refusal = tooMany(len(q.Ops), "operations", adminapi.MaxOps)
+	if refusal := readBody(w, r, &q); refusal != nil {
+		return refusal
 	}
-	var ops []dedup.Op
-	if refusal == nil {
-		ops, refusal = a.operations(q.Ops, r.caller)
+	if refusal := tooMany(len(q.Ops), "operations", adminapi.MaxOps); refusal != nil {
+		return refusal
 	}
+	ops, refusal := a.operations(q.Ops, r.caller)
 	if refusal == nil {
 		refusal = a.writable()
 	}
 	if refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	answers, refusal := a.applied(r, ops)
 	if refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
-	stream(w, r, func(_ context.Context, l *lines) error {
+	return stream(w, r, func(_ context.Context, l *lines) error {
 		for i := range answers {
 			if err := l.send(&adminapi.Line{Answer: adminapi.OfAnswer(&answers[i])}); err != nil {
 				return err

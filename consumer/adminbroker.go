@@ -26,7 +26,7 @@ func (a *admin) browser() (brokers.Browser, *refusal) {
 }
 
 // browse shows what a topic holds.
-func (a *admin) browse(w http.ResponseWriter, r *request) {
+func (a *admin) browse(w http.ResponseWriter, r *request) *refusal {
 	q := r.URL.Query()
 	topic := q.Get("topic")
 	browser, refusal := a.browser()
@@ -40,10 +40,9 @@ func (a *admin) browse(w http.ResponseWriter, r *request) {
 		cancel()
 	}
 	if refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
-	stream(w, r, func(ctx context.Context, l *lines) error {
+	return stream(w, r, func(ctx context.Context, l *lines) error {
 		var lane *brokers.Lane
 		for d, err := range browser.Browse(ctx, topic, from) {
 			if err != nil {
@@ -109,7 +108,7 @@ func fromOf(q url.Values) (from brokers.From, _ *refusal) {
 }
 
 // inspect says how topics are set up.
-func (a *admin) inspect(w http.ResponseWriter, r *request) {
+func (a *admin) inspect(w http.ResponseWriter, r *request) *refusal {
 	var q adminapi.InspectRequest
 	browser, refusal := a.browser()
 	if refusal == nil {
@@ -119,8 +118,7 @@ func (a *admin) inspect(w http.ResponseWriter, r *request) {
 		refusal = tooMany(len(q.Topics), "topics", adminapi.MaxKeys)
 	}
 	if refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callFor)
 	defer cancel()
@@ -129,24 +127,22 @@ func (a *admin) inspect(w http.ResponseWriter, r *request) {
 		topics[i] = string(topic)
 	}
 	if refusal := a.topics.refuse(ctx, topics, false); refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	infos, err := browser.Inspect(ctx, topics)
 	if err != nil {
-		failed(err).write(w)
-		return
+		return failed(err)
 	}
 	answer := adminapi.InspectResponse{Topics: make([]adminapi.TopicInfo, len(infos))}
 	for i := range infos {
 		answer.Topics[i] = adminapi.OfTopicInfo(&infos[i])
 	}
-	writeJSON(w, http.StatusOK, &answer)
+	return served(w, &answer)
 }
 
 // publish sends copies: all of the messages go to topics that they may go to,
 // or none is sent.
-func (a *admin) publish(w http.ResponseWriter, r *request) {
+func (a *admin) publish(w http.ResponseWriter, r *request) *refusal {
 	var q adminapi.PublishRequest
 	refusal := readBody(w, r, &q)
 	if refusal == nil {
@@ -159,8 +155,7 @@ func (a *admin) publish(w http.ResponseWriter, r *request) {
 		refusal = a.writable() // who has not joined may be another's twin
 	}
 	if refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callFor)
 	defer cancel()
@@ -171,8 +166,7 @@ func (a *admin) publish(w http.ResponseWriter, r *request) {
 		to[messages[i].Topic]++
 	}
 	if refusal := a.topics.refuse(ctx, slices.Sorted(maps.Keys(to)), true); refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	errs := a.c.cfg.Broker.Publish(ctx, messages)
 	if len(errs) != len(messages) {
@@ -191,5 +185,5 @@ func (a *admin) publish(w http.ResponseWriter, r *request) {
 		}
 	}
 	a.log.Info("admin published", "who", r.who, "messages", len(messages), "topics", len(to), "first", messages[0].Topic, "failed", notStored, "error", first)
-	writeJSON(w, http.StatusOK, &answer)
+	return served(w, &answer)
 }

@@ -11,49 +11,48 @@ import (
 )
 
 // pauses tells what is paused.
-func (a *admin) pauses(w http.ResponseWriter, r *request) {
+func (a *admin) pauses(w http.ResponseWriter, r *request) *refusal {
 	ctx, cancel := context.WithTimeout(r.Context(), callFor)
 	defer cancel()
 	paused, err := dedup.Pauses(ctx, a.c.cfg.Store, a.c.cfg.Name, a.c.scopes())
 	if err != nil {
-		failed(err).write(w)
-		return
+		return failed(err)
 	}
 	answer := adminapi.PausesResponse{Pauses: make([]adminapi.Pause, len(paused))}
 	for i, p := range paused {
 		answer.Pauses[i] = adminapi.OfPause(p)
 	}
-	writeJSON(w, http.StatusOK, &answer)
+	return served(w, &answer)
 }
 
-func (a *admin) pause(w http.ResponseWriter, r *request) { a.setPause(w, r, "paused", dedup.SetPause) }
-func (a *admin) resume(w http.ResponseWriter, r *request) {
-	a.setPause(w, r, "resumed", dedup.LiftPause)
+func (a *admin) pause(w http.ResponseWriter, r *request) *refusal {
+	return a.setPause(w, r, "paused", dedup.SetPause)
 }
 
-func (a *admin) setPause(w http.ResponseWriter, r *request, did string, set func(context.Context, dedup.Applier, dedup.Pause) (bool, error)) {
+func (a *admin) resume(w http.ResponseWriter, r *request) *refusal {
+	return a.setPause(w, r, "resumed", dedup.LiftPause)
+}
+
+func (a *admin) setPause(w http.ResponseWriter, r *request, did string, set func(context.Context, dedup.Applier, dedup.Pause) (bool, error)) *refusal {
 	var q adminapi.PauseRequest
-	refusal := readBody(w, r, &q)
-	switch {
-	case refusal != nil:
-	case q.Scope != "" && !slices.Contains(a.c.scopes(), string(q.Scope)):
-		refusal = refuse(http.StatusNotFound, adminapi.CodeRequest, fmt.Sprintf("consumer %s has no scope %s", a.c.cfg.Name, quoteBounded(string(q.Scope))))
-	case len(q.Why) > adminapi.MaxWhy:
-		refusal = refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("why is %d bytes, at most %d", len(q.Why), adminapi.MaxWhy))
-	default:
-		refusal = a.writable()
+	if refusal := readBody(w, r, &q); refusal != nil {
+		return refusal
 	}
-	if refusal != nil {
-		refusal.write(w)
-		return
+	switch {
+	case q.Scope != "" && !slices.Contains(a.c.scopes(), string(q.Scope)):
+		return refuse(http.StatusNotFound, adminapi.CodeRequest, fmt.Sprintf("consumer %s has no scope %s", a.c.cfg.Name, quoteBounded(string(q.Scope))))
+	case len(q.Why) > adminapi.MaxWhy:
+		return refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("why is %d bytes, at most %d", len(q.Why), adminapi.MaxWhy))
+	}
+	if refusal := a.writable(); refusal != nil {
+		return refusal
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), callFor)
 	defer cancel()
 	changed, err := set(ctx, a.c.cfg.Store, dedup.Pause{Consumer: a.c.cfg.Name, Scope: string(q.Scope), Who: r.who, Why: string(q.Why)})
 	if err != nil {
-		failed(err).write(w)
-		return
+		return failed(err)
 	}
 	a.log.Info("admin "+did, "who", r.who, "scope", string(q.Scope), "why", string(q.Why), "changed", changed)
-	writeJSON(w, http.StatusOK, &adminapi.PauseResponse{Changed: changed})
+	return served(w, &adminapi.PauseResponse{Changed: changed})
 }

@@ -14,7 +14,7 @@ import (
 )
 
 // consumer tells what the consumer is and how it fares.
-func (a *admin) consumer(w http.ResponseWriter, r *request) {
+func (a *admin) consumer(w http.ResponseWriter, r *request) *refusal {
 	cfg := &a.c.cfg
 	status := a.c.Status()
 	_, browses := cfg.Broker.(brokers.Browser)
@@ -44,23 +44,22 @@ func (a *admin) consumer(w http.ResponseWriter, r *request) {
 	for i := range a.c.routes {
 		out.Routes = append(out.Routes, a.c.routes[i].told())
 	}
-	writeJSON(w, http.StatusOK, &out)
+	return served(w, &out)
 }
 
 // figures counts what waits for people.
-func (a *admin) figures(w http.ResponseWriter, r *request) {
+func (a *admin) figures(w http.ResponseWriter, r *request) *refusal {
 	ctx, cancel := context.WithTimeout(r.Context(), callFor)
 	defer cancel()
 	s, err := a.c.Stats(ctx)
 	if err != nil {
-		failed(err).write(w)
-		return
+		return failed(err)
 	}
 	out := adminapi.Stats{Open: s.Open, Held: s.Held, Sent: s.Sent, Oldest: adminapi.Time(s.Oldest), Absorbed: s.Absorbed, At: adminapi.Time(s.At)}
 	for _, reason := range slices.Sorted(maps.Keys(s.Reasons)) {
 		out.Reasons = append(out.Reasons, adminapi.Reason{Name: adminapi.Text(reason), Count: s.Reasons[reason]})
 	}
-	writeJSON(w, http.StatusOK, &out)
+	return served(w, &out)
 }
 
 // told is a checked route as an operator sees it.
@@ -74,24 +73,21 @@ func (r *Route) told() adminapi.Route {
 }
 
 // records looks keys up.
-func (a *admin) records(w http.ResponseWriter, r *request) {
+func (a *admin) records(w http.ResponseWriter, r *request) *refusal {
 	var q adminapi.RecordsRequest
 	if refusal := readBody(w, r, &q); refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	keys := make([]dedup.Key, len(q.Keys))
 	for i, k := range q.Keys {
 		if keys[i] = k.Dedup(); keys[i].Consumer != a.c.cfg.Name {
-			a.foreign(keys[i].Consumer).write(w)
-			return
+			return a.foreign(keys[i].Consumer)
 		}
 	}
 	if refusal := tooMany(len(keys), "keys", adminapi.MaxKeys); refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
-	stream(w, r, func(ctx context.Context, l *lines) error {
+	return stream(w, r, func(ctx context.Context, l *lines) error {
 		for some := range slices.Chunk(keys, lookAhead) {
 			records, err := a.c.cfg.Store.Lookup(ctx, some)
 			if err != nil {
@@ -112,21 +108,19 @@ func (a *admin) records(w http.ResponseWriter, r *request) {
 const lookAhead = 50
 
 // letters looks notes up.
-func (a *admin) letters(w http.ResponseWriter, r *request) {
+func (a *admin) letters(w http.ResponseWriter, r *request) *refusal {
 	var q adminapi.LettersRequest
 	if refusal := readBody(w, r, &q); refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	if refusal := tooMany(len(q.IDs), "ids", adminapi.MaxKeys); refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
 	ids := make([]string, len(q.IDs))
 	for i, id := range q.IDs {
 		ids[i] = string(id)
 	}
-	stream(w, r, func(ctx context.Context, l *lines) error {
+	return stream(w, r, func(ctx context.Context, l *lines) error {
 		letters, err := a.c.cfg.Store.Letters(ctx, ids)
 		if err != nil {
 			return err

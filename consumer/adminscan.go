@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"net/http"
 	"net/url"
 	"slices"
@@ -65,54 +66,45 @@ func (s *selection) record(r *dedup.Record) bool {
 }
 
 // scanRecords goes through all records.
-func (a *admin) scanRecords(w http.ResponseWriter, r *request) {
+func (a *admin) scanRecords(w http.ResponseWriter, r *request) *refusal {
 	s, refusal := selectionOf(r.URL.Query(), func(name string) error { _, err := adminapi.ParseState(name); return err })
 	if refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
-	stream(w, r, func(ctx context.Context, l *lines) error {
-		for rec, err := range a.c.cfg.Store.Scan(ctx, a.c.cfg.Name) {
-			switch {
-			case err != nil:
-				return err
-			case ctx.Err() != nil:
-				return ctx.Err()
-			case !s.record(&rec):
-				continue
-			}
-			if err := l.record(&rec, r.role); err != nil {
-				return err
-			}
-			if s.limit--; s.limit == 0 {
-				return nil
-			}
-		}
-		return nil
-	})
+	return scan(w, r, a.c.cfg.Name, s.limit, a.c.cfg.Store.Scan, s.record, (*lines).record)
 }
 
 // scanLetters goes through all notes.
-func (a *admin) scanLetters(w http.ResponseWriter, r *request) {
+func (a *admin) scanLetters(w http.ResponseWriter, r *request) *refusal {
 	s, refusal := selectionOf(r.URL.Query(), func(name string) error { _, err := adminapi.ParseLetterState(name); return err })
 	if refusal != nil {
-		refusal.write(w)
-		return
+		return refusal
 	}
-	stream(w, r, func(ctx context.Context, l *lines) error {
-		for note, err := range a.c.cfg.Store.ScanLetters(ctx, a.c.cfg.Name) {
+	wanted := func(note *dedup.Letter) bool {
+		return len(s.states) == 0 || slices.Contains(s.states, note.State.String())
+	}
+	return scan(w, r, a.c.cfg.Name, s.limit, a.c.cfg.Store.ScanLetters, wanted, (*lines).letter)
+}
+
+// scan streams what is wanted of a consumer's records or notes, at most limit.
+func scan[T any](
+	w http.ResponseWriter, r *request, consumer string, limit int64,
+	all func(context.Context, string) iter.Seq2[T, error], wanted func(*T) bool, send func(*lines, *T, AdminRole) error,
+) *refusal {
+	return stream(w, r, func(ctx context.Context, l *lines) error {
+		for one, err := range all(ctx, consumer) {
 			switch {
 			case err != nil:
 				return err
 			case ctx.Err() != nil:
 				return ctx.Err()
-			case len(s.states) > 0 && !slices.Contains(s.states, note.State.String()):
+			case !wanted(&one):
 				continue
 			}
-			if err := l.letter(&note, r.role); err != nil {
+			if err := send(l, &one, r.role); err != nil {
 				return err
 			}
-			if s.limit--; s.limit == 0 {
+			if limit--; limit == 0 {
 				return nil
 			}
 		}

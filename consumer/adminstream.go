@@ -27,9 +27,10 @@ type lines struct {
 
 var errStreamFor = errors.New("the stream has gone on for an hour, and ends")
 
-// stream answers a request with the lines that write sends. Its context ends
-// with the request, and when the stream has gone on for too long.
-func stream(w http.ResponseWriter, r *request, write func(ctx context.Context, l *lines) error) {
+// stream answers a request with the lines that write sends, and refuses nothing:
+// the last line says what went wrong. Its context ends with the request, and when
+// the stream has gone on for too long.
+func stream(w http.ResponseWriter, r *request, write func(ctx context.Context, l *lines) error) *refusal {
 	ctx, cancel := context.WithTimeoutCause(r.Context(), streamFor, errStreamFor)
 	defer cancel()
 	w.Header().Set("Content-Type", "application/x-ndjson")
@@ -43,6 +44,7 @@ func stream(w http.ResponseWriter, r *request, write func(ctx context.Context, l
 		err = cause
 	}
 	l.end(err)
+	return nil
 }
 
 // tick flushes what lies ready and says that the stream goes on.
