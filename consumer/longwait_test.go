@@ -6,69 +6,19 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"path/filepath"
-	"runtime"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers/natsbroker"
 	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/dedup/boltstore"
+	"github.com/onceward/onceward/internal/natstest"
 )
-
-// pipedServer is a real nats-server inside of a bubble, reached without sockets
-// so that time can pass. It can be started again.
-type pipedServer struct {
-	dir string
-	mu  sync.Mutex
-	s   *server.Server
-}
-
-func (p *pipedServer) start(t *testing.T) {
-	t.Helper()
-	s, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: p.dir, NoSigs: true, NoLog: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	go s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		t.Fatal("server does not come up")
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.s = s
-}
-
-func (p *pipedServer) stop() {
-	p.mu.Lock()
-	s := p.s
-	p.s = nil
-	p.mu.Unlock()
-	s.Shutdown()
-	s.WaitForShutdown()
-}
-
-func (p *pipedServer) InProcessConn() (net.Conn, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.s == nil {
-		return nil, errors.New("connection refused")
-	}
-	return p.s.InProcessConn()
-}
-
-// emptyPools takes timers of other tests out of nats.go's pool: one that was
-// made in a bubble cannot be used outside of it, and the other way round.
-func emptyPools() {
-	runtime.GC() // moves what a sync.Pool holds aside
-	runtime.GC() // and forgets it
-}
 
 // waitingRun is one life of the consumer of a bubble, with a connection and an
 // opened file of its own.
@@ -81,7 +31,7 @@ type waitingRun struct {
 	ended chan error
 }
 
-func runWaiting(t *testing.T, srv *pipedServer, file string, route consumer.Route) *waitingRun {
+func runWaiting(t *testing.T, srv *natstest.Piped, file string, route consumer.Route) *waitingRun {
 	t.Helper()
 	b, err := natsbroker.Connect(t.Context(), natsbroker.Config{
 		URL: "nats://inside:4222", Create: true, Prefetch: 100, Options: []nats.Option{nats.InProcessServer(srv)},
@@ -147,15 +97,13 @@ func TestSoakElevenHundredMessagesWaitTwoHoursBesideFreshOnes(t *testing.T) {
 	}
 	for _, also := range restarts {
 		t.Run(fmt.Sprintf("server is started again too %v", also), func(t *testing.T) {
-			emptyPools()
-			t.Cleanup(emptyPools)
-			srv, file := &pipedServer{dir: t.TempDir()}, filepath.Join(t.TempDir(), "billing.db")
-			bubble(t, func(t *testing.T) { waitTwoHours(t, srv, file, also) })
+			dir, file := t.TempDir(), filepath.Join(t.TempDir(), "billing.db")
+			bubble(t, func(t *testing.T) { waitTwoHours(t, natstest.Inside(t, dir), file, also) })
 		})
 	}
 }
 
-func waitTwoHours(t *testing.T, srv *pipedServer, file string, serverToo bool) {
+func waitTwoHours(t *testing.T, srv *natstest.Piped, file string, serverToo bool) {
 	const waiting, wait = 1100, 2 * time.Hour
 	var mu sync.Mutex
 	ran := map[string][]time.Time{}
@@ -176,7 +124,6 @@ func waitTwoHours(t *testing.T, srv *pipedServer, file string, serverToo bool) {
 		}
 		return nil
 	})
-	srv.start(t)
 	r := runWaiting(t, srv, file, route)
 	time.Sleep(time.Second)
 	began := time.Now()
@@ -212,8 +159,8 @@ func waitTwoHours(t *testing.T, srv *pipedServer, file string, serverToo bool) {
 	time.Sleep(time.Until(began.Add(wait / 2)))
 	r.end()
 	if serverToo {
-		srv.stop()
-		srv.start(t)
+		srv.Stop()
+		srv.Start()
 	}
 	r = runWaiting(t, srv, file, route)
 	time.Sleep(time.Minute)
@@ -242,5 +189,4 @@ func waitTwoHours(t *testing.T, srv *pipedServer, file string, serverToo bool) {
 		t.Errorf("letters: %v %v", letters.CachedInfo().State.Msgs, err)
 	}
 	r.end()
-	srv.stop()
 }

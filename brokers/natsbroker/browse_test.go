@@ -15,6 +15,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 // shown is what a browse shows, in one line.
@@ -61,8 +62,8 @@ func consumers(t *testing.T, s jetstream.Stream) (names []string) {
 }
 
 func TestABrowseIsOfAStreamOrOfSubjects(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	for _, c := range []jetstream.StreamConfig{
 		{Name: "ORDERS", Subjects: []string{"ORDERS.>"}}, {Name: "mail", Subjects: []string{"post.*", "plain", "ORDERSX"}}, {Name: "plain", Subjects: []string{"other.>"}},
 	} {
@@ -110,8 +111,8 @@ func TestABrowseIsOfAStreamOrOfSubjects(t *testing.T) {
 
 // The stream's end at the beginning counts, not the subject's.
 func TestABrowseOfASubjectShowsNothingThatComesLater(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
 	publishNumbers(t, js, "ORDERS", 0, 2*reelFirst)
 	store(t, js, "ORDERS.y", "other")
@@ -131,8 +132,8 @@ func TestABrowseOfASubjectShowsNothingThatComesLater(t *testing.T) {
 }
 
 func TestAMessageThatIsLostOnItsWayToABrowseIsNoticed(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
 	publishNumbers(t, js, "ORDERS", 0, 10)
 	l := &look{b: connect(t, Config{URL: url}), name: "ORDERS"}
@@ -154,8 +155,8 @@ func TestAMessageThatIsLostOnItsWayToABrowseIsNoticed(t *testing.T) {
 }
 
 func TestABrowseLeavesNothingAtTheServer(t *testing.T) {
-	srv := startServer(t, nil)
-	js := operator(t, srv.ClientURL())
+	srv := natstest.Serve(t)
+	js := natstest.Client(t, srv.ClientURL())
 	s := newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
 	publishNumbers(t, js, "ORDERS", 0, 2000)
 	b := connect(t, Config{URL: srv.ClientURL()})
@@ -200,8 +201,8 @@ func TestABrowseLeavesNothingAtTheServer(t *testing.T) {
 
 // Reading with a consumer would take the messages from whom they are for.
 func TestABrowseTakesNothingFromAWorkQueue(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.WorkQueuePolicy, jetstream.InterestPolicy} {
 		name := "Q" + retention.String()
 		s := newStream(t, js, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Retention: retention})
@@ -256,7 +257,7 @@ func TestABrowseTakesNothingFromAWorkQueue(t *testing.T) {
 
 func TestABrowseOutlivesAKilledServer(t *testing.T) {
 	p := startProcess(t)
-	js := operator(t, p.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	js := natstest.Client(t, p.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	for _, retention := range []jetstream.RetentionPolicy{jetstream.LimitsPolicy, jetstream.WorkQueuePolicy} {
 		name := "S" + retention.String()
 		newStream(t, js, jetstream.StreamConfig{Name: name, Subjects: []string{name + ".>"}, Retention: retention})
@@ -297,7 +298,7 @@ func TestABrowseGivesUpAServerThatStaysAwayForHalfAMinute(t *testing.T) {
 		for _, err := range b.Browse(t.Context(), "ORDERS", brokers.From{}) {
 			last = err
 			if n++; n == 10 {
-				srv.stop()
+				srv.Stop()
 				began = time.Now()
 			}
 		}
@@ -305,7 +306,7 @@ func TestABrowseGivesUpAServerThatStaysAwayForHalfAMinute(t *testing.T) {
 			t.Errorf("after %v and %d messages: %v", took, n, last)
 		}
 		// Until then it waits.
-		time.AfterFunc(25*time.Second, srv.start)
+		time.AfterFunc(25*time.Second, srv.Start)
 		if got, err := shown(b.Browse(t.Context(), "ORDERS", brokers.From{})); len(strings.Fields(got)) != 1000 || err != nil {
 			t.Errorf("%d of 1000, %v", len(strings.Fields(got)), err)
 		}
@@ -313,15 +314,15 @@ func TestABrowseGivesUpAServerThatStaysAwayForHalfAMinute(t *testing.T) {
 		if _, err := shown(b.Browse(t.Context(), "ORDERS", brokers.From{})); !errors.Is(err, brokers.ErrClosed) {
 			t.Errorf("after Close: %v", err)
 		}
-		srv.stop()
+		srv.Stop()
 		synctest.Wait()
 	})
 }
 
 // What was there at the beginning and is not any more is not waited for.
 func TestABrowseEndsWhereTheRestWasDeleted(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	s := newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
 	b := connect(t, Config{URL: url})
 	for _, c := range []struct {
@@ -380,7 +381,7 @@ func TestABrowseNeedsFewRights(t *testing.T) {
 	allow := func(subjects ...string) *server.Permissions {
 		return &server.Permissions{Publish: &server.SubjectPermission{Allow: append(subjects, "$JS.API.INFO")}}
 	}
-	srv := startServer(t, func(o *server.Options) {
+	srv := natstest.Serve(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "admin", Password: secret},
 			{Username: "consumer", Password: secret, Permissions: allow("$JS.API.STREAM.INFO.*", "$JS.API.CONSUMER.CREATE.ORDERS_DLQ.>", "$JS.API.CONSUMER.MSG.NEXT.ORDERS_DLQ.*", "$JS.API.CONSUMER.DELETE.ORDERS_DLQ.*")},
@@ -390,7 +391,7 @@ func TestABrowseNeedsFewRights(t *testing.T) {
 		}
 	})
 	as := func(user string) string { return strings.Replace(srv.ClientURL(), "://", "://"+user+":"+secret+"@", 1) }
-	js := operator(t, as("admin"))
+	js := natstest.Client(t, as("admin"))
 	s := newStream(t, js, jetstream.StreamConfig{Name: "ORDERS_DLQ", Subjects: []string{"ORDERS_DLQ.*"}})
 	store(t, js, "ORDERS_DLQ.billing", "a", "b")
 	for _, c := range []struct {
@@ -419,8 +420,8 @@ func TestABrowseNeedsFewRights(t *testing.T) {
 
 // A stream that has as many consumers as it may have can be looked at.
 func TestABrowseNeedsNoConsumer(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}, MaxConsumers: 1})
 	if _, err := js.CreateConsumer(t.Context(), "ORDERS", jetstream.ConsumerConfig{Durable: "billing", AckPolicy: jetstream.AckExplicitPolicy}); err != nil {
 		t.Fatal(err)
@@ -432,8 +433,8 @@ func TestABrowseNeedsNoConsumer(t *testing.T) {
 }
 
 func TestAMessageLargerThanARequestIsShown(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
 	store(t, js, "ORDERS.x", "a", strings.Repeat("x", 100<<10), "b")
 	b := connect(t, Config{URL: url})
@@ -457,8 +458,8 @@ func TestAMessageLargerThanARequestIsShown(t *testing.T) {
 
 // A consumer beside a replica that is behind says too early that this is all.
 func TestTheEndOfAReplicatedStreamIsItsLeaders(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	newStream(t, js, jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}})
 	store(t, js, "ORDERS.x", "a", "b")
 	store(t, js, "ORDERS.y", "c")
@@ -479,8 +480,8 @@ func TestTheEndOfAReplicatedStreamIsItsLeaders(t *testing.T) {
 }
 
 func TestAStreamIsDescribed(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	newStream(t, js, jetstream.StreamConfig{
 		Name: "ORDERS", Subjects: []string{"ORDERS.>"}, MaxAge: time.Hour, MaxBytes: 1 << 20, MaxMsgs: 1000, MaxMsgSize: 5000, Storage: jetstream.MemoryStorage,
 	})

@@ -12,11 +12,12 @@ import (
 
 	"github.com/onceward/onceward/brokers"
 	"github.com/onceward/onceward/brokers/brokertest"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 func TestConformance(t *testing.T) {
-	s := startServer(t, nil)
-	js := operator(t, s.ClientURL())
+	s := natstest.Serve(t)
+	js := natstest.Client(t, s.ClientURL())
 	made := 0
 	gates := map[brokers.Broker]*gate{}
 	brokertest.Run(t, brokertest.Harness{

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 const secret = "s3cr3t-pa55word"
@@ -63,13 +64,13 @@ func listen(t *testing.T, say string) string {
 }
 
 func TestFaultsOfConnectingAreNamedInTime(t *testing.T) {
-	withUser := startServer(t, func(o *server.Options) { o.Username, o.Password = "alice", secret })
-	noStream := startServer(t, func(o *server.Options) { o.JetStream = false })
-	plain := startServer(t, nil)
-	secure := startServer(t, func(o *server.Options) {
+	withUser := natstest.Serve(t, func(o *server.Options) { o.Username, o.Password = "alice", secret })
+	noStream := natstest.Serve(t, func(o *server.Options) { o.JetStream = false })
+	plain := natstest.Serve(t)
+	secure := natstest.Serve(t, func(o *server.Options) {
 		o.TLS, o.TLSConfig = true, &tls.Config{Certificates: []tls.Certificate{certificate(t)}}
 	})
-	noAccount := startServer(t, func(o *server.Options) {
+	noAccount := natstest.Serve(t, func(o *server.Options) {
 		bob := server.NewAccount("bob")
 		o.Accounts = []*server.Account{bob}
 		o.Users = []*server.User{{Username: "bob", Password: secret, Account: bob}}
@@ -133,7 +134,7 @@ func TestConnectEndsWithItsContext(t *testing.T) {
 // A user who may do only what a consumer needs is enough, and one who may less
 // is told so.
 func TestPermissionsAreReported(t *testing.T) {
-	s := startServer(t, func(o *server.Options) {
+	s := natstest.Serve(t, func(o *server.Options) {
 		o.Users = []*server.User{
 			{Username: "admin", Password: secret},
 			{Username: "reader", Password: secret, Permissions: &server.Permissions{
@@ -172,7 +173,7 @@ func TestPermissionsAreReported(t *testing.T) {
 }
 
 func TestCallbacksOfTheUserAreCalledToo(t *testing.T) {
-	s := startServer(t, nil)
+	s := natstest.Serve(t)
 	g := newGate()
 	gone, back := make(chan error, 1), make(chan bool, 1)
 	connect(t, Config{URL: s.ClientURL(), Options: []nats.Option{

@@ -12,12 +12,13 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 // An operator bounds requests, then pauses the durable, and resumes it.
 func TestADurableMayBeEditedAndPausedWhileItIsRead(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	spec := specOf("ORDERS")
 	var state degradations
@@ -74,8 +75,8 @@ func TestADurableMayBeEditedAndPausedWhileItIsRead(t *testing.T) {
 // An operator edits the durable so that it could not be opened any more, and
 // edits it back.
 func TestADurableThatIsEditedForTheWorseIsReported(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	for name, edit := range map[string]func(*jetstream.ConsumerConfig){
 		"AckWait is 1s":       func(c *jetstream.ConsumerConfig) { c.AckWait = time.Second },
@@ -127,8 +128,8 @@ func TestADurableThatIsEditedForTheWorseIsReported(t *testing.T) {
 // A durable is edited to deliver headers only: nothing without its payload is
 // handed on. A message that only looks so comes, later.
 func TestNothingIsReadWithoutItsPayload(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true, AckWait: 200 * time.Millisecond})
 	s := openSource(t, b, specOf("ORDERS"))
 	forged := &nats.Msg{Subject: "ORDERS.forged", Header: nats.Header{nats.MsgSize: {"7"}}}
@@ -159,8 +160,8 @@ func TestNothingIsReadWithoutItsPayload(t *testing.T) {
 }
 
 func TestTheFloorOfANewDurableIsWhereItBegins(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"ORDERS.>"}}); err != nil {
 		t.Fatal(err)

@@ -2,78 +2,25 @@ package natsbroker
 
 import (
 	"context"
-	"errors"
-	"net"
-	"runtime"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
-// inside is a server in a synctest bubble, reached without sockets. It can be
-// stopped and started again.
+// inside is a server in a synctest bubble.
 type inside struct {
-	t   *testing.T
-	dir string
-	mu  sync.Mutex
-	s   *server.Server
+	*natstest.Piped
+	t *testing.T
 }
 
 func startInside(t *testing.T, dir string) *inside {
 	t.Helper()
-	emptyPools()
-	t.Cleanup(emptyPools)
-	i := &inside{t: t, dir: dir}
-	i.start()
-	return i
-}
-
-// emptyPools takes timers of other tests out of nats.go's pool: one that was
-// made in a bubble cannot be used outside of it, and the other way round.
-func emptyPools() {
-	runtime.GC() // moves what a sync.Pool holds aside
-	runtime.GC() // and forgets it
-}
-
-func (i *inside) start() {
-	i.t.Helper()
-	s, err := server.NewServer(&server.Options{DontListen: true, JetStream: true, StoreDir: i.dir, NoSigs: true, NoLog: true})
-	if err != nil {
-		i.t.Fatal(err)
-	}
-	go s.Start()
-	if !s.ReadyForConnections(10 * time.Second) {
-		i.t.Fatal("server does not come up")
-	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.s = s
-}
-
-func (i *inside) stop() {
-	i.mu.Lock()
-	s := i.s
-	i.s = nil
-	i.mu.Unlock()
-	if s != nil {
-		s.Shutdown()
-		s.WaitForShutdown()
-	}
-}
-
-func (i *inside) InProcessConn() (net.Conn, error) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.s == nil {
-		return nil, errors.New("connection refused")
-	}
-	return i.s.InProcessConn()
+	return &inside{Piped: natstest.Inside(t, dir), t: t}
 }
 
 func (i *inside) connect(config Config) *Broker {
@@ -167,7 +114,7 @@ func TestManyWaitingCopiesHoldNothingUp(t *testing.T) {
 			left -= len(ds)
 		}
 		closeAll(t, s, b)
-		srv.stop()
+		srv.Stop()
 	})
 }
 
@@ -185,9 +132,9 @@ func TestAStoppedServerIsWaitedFor(t *testing.T) {
 		publishNumbers(t, b.js, "ORDERS", 0, 10)
 		held := receive(t, s, 5)
 		for _, pause := range []time.Duration{10 * time.Second, 20 * time.Minute} {
-			srv.stop()
+			srv.Stop()
 			time.Sleep(pause)
-			srv.start()
+			srv.Start()
 			time.Sleep(5 * time.Second)
 			if !state.healed("connection") {
 				t.Errorf("after %v: %v", pause, state.state)
@@ -216,7 +163,7 @@ func TestAStoppedServerIsWaitedFor(t *testing.T) {
 			t.Errorf("it took %v to go on", took)
 		}
 		closeAll(t, s, b)
-		srv.stop()
+		srv.Stop()
 	})
 }
 
@@ -242,7 +189,7 @@ func TestRequestsThatTheServerForgotAreRenewed(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		closeAll(t, s, b)
-		srv.stop()
+		srv.Stop()
 	})
 }
 
@@ -284,6 +231,6 @@ func TestAnIdleSourceDoubtsNothing(t *testing.T) {
 			}
 		}
 		closeAll(t, s, b)
-		srv.stop()
+		srv.Stop()
 	})
 }

@@ -10,11 +10,12 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 // A mark whose confirmation was lost is ours, not another store's.
 func TestAMarkWithoutAnAnswerIsNotTakenForAnothers(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	g := newGate()
 	b := connect(t, Config{URL: url, Create: true, Options: []nats.Option{
 		nats.SetCustomDialer(g), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
@@ -65,7 +66,7 @@ func TestEachStreamsAndConsumersMarkHasAKeyOfItsOwn(t *testing.T) {
 }
 
 func TestMarksAreShownToWhoIsNoConsumer(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	b := connect(t, Config{URL: url, Create: true})
 	marks, err := b.ConsumerMarks(t.Context(), "billing", []string{"ORDERS"})
 	if err != nil || len(marks) != 0 {

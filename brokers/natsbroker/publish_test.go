@@ -12,17 +12,18 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 // The connection breaks between a publish and its PubAck.
 func TestALostConfirmationIsRepeatedOnlyWithAnID(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
+	url := natstest.Serve(t).ClientURL()
 	g := newGate()
 	b := connect(t, Config{URL: url, Create: true, Options: []nats.Option{
 		nats.SetCustomDialer(g), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0),
 	}})
 	openSource(t, b, specOf("ORDERS"))
-	stream, err := operator(t, url).Stream(t.Context(), "ORDERS_DLQ")
+	stream, err := natstest.Client(t, url).Stream(t.Context(), "ORDERS_DLQ")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +55,7 @@ func TestALostConfirmationIsRepeatedOnlyWithAnID(t *testing.T) {
 // A topic that came out of a message neither orders the server about nor ends
 // the connection.
 func TestATopicIsNoOrderToTheServer(t *testing.T) {
-	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
+	b := connect(t, Config{URL: natstest.Serve(t).ClientURL(), Create: true})
 	openSource(t, b, specOf("ORDERS"))
 	for _, topic := range []string{
 		"$JS.API.STREAM.DELETE.ORDERS", "$SYS.REQ.SERVER.PING", "ORDERS." + strings.Repeat("x", 5000),
@@ -69,7 +70,7 @@ func TestATopicIsNoOrderToTheServer(t *testing.T) {
 
 // More messages than are sent at once, of which some can never be stored.
 func TestEachOfManyPublishesHasItsOwnResult(t *testing.T) {
-	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
+	b := connect(t, Config{URL: natstest.Serve(t).ClientURL(), Create: true})
 	openSource(t, b, specOf("ORDERS"))
 	messages := make([]brokers.Outgoing, 3*publishAtOnce)
 	for i := range messages {
@@ -105,8 +106,8 @@ func TestEachOfManyPublishesHasItsOwnResult(t *testing.T) {
 // again: it neither deduplicates nor wipes nor is refused nor expires, also
 // where the stream allows all of that.
 func TestHeadersOfAMessageAreNoOrdersWhenItIsSentAgain(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "ORDERS_RETRY", Subjects: []string{"ORDERS_RETRY.>"}, Retention: jetstream.WorkQueuePolicy, AllowRollup: true, AllowMsgTTL: true,
 	}); err != nil {

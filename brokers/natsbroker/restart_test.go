@@ -11,6 +11,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 // degradations notes what Degraded is told.
@@ -47,7 +48,7 @@ func TestAKilledServerIsOutlived(t *testing.T) {
 	spec := specOf("ORDERS")
 	spec.Events.Degraded = state.note
 	s := openSource(t, b, spec)
-	js := operator(t, p.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	js := natstest.Client(t, p.url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
 	const n = 2000
 	publishNumbers(t, js, "ORDERS", 0, n)
 	seen := map[string]bool{}
@@ -88,8 +89,8 @@ func TestAKilledServerIsOutlived(t *testing.T) {
 }
 
 func TestADeletedConsumerIsReported(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	spec := specOf("ORDERS")
 	lost := make(chan error, 1)
@@ -106,8 +107,8 @@ func TestADeletedConsumerIsReported(t *testing.T) {
 
 // Another durable of the same name begins somewhere else.
 func TestAConsumerMadeAgainIsNotTheSame(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	s := openSource(t, b, specOf("ORDERS"))
 	publishNumbers(t, js, "ORDERS", 0, 1)
@@ -145,8 +146,8 @@ func expectStartError(t *testing.T, s brokers.Source, wrong string) {
 
 // What was acked while the server was away reaches it afterwards.
 func TestAcksWhileDisconnectedArriveLater(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	g := newGate()
 	b := connect(t, Config{URL: url, Create: true, AckWait: 5 * time.Second,
 		Options: []nats.Option{nats.SetCustomDialer(g), nats.ReconnectWait(200 * time.Millisecond), nats.ReconnectJitter(0, 0)}})
@@ -182,8 +183,8 @@ func TestAcksWhileDisconnectedArriveLater(t *testing.T) {
 
 // What a process held is for the next at once, also what it had only fetched.
 func TestCloseGivesBackWithoutWaitingForAckWait(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true, AckWait: time.Minute})
 	s := openSource(t, b, specOf("ORDERS"))
 	publishNumbers(t, js, "ORDERS", 0, 100)
@@ -208,8 +209,8 @@ func TestCloseGivesBackWithoutWaitingForAckWait(t *testing.T) {
 
 // A buffer full of messages that wait behind slow handlers is kept alive.
 func TestSlowHandlersWithAFullBufferSeeEachMessageOnce(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	const wait = 300 * time.Millisecond
 	b := connect(t, Config{URL: url, Create: true, AckWait: wait, Prefetch: 100})
 	s := openSource(t, b, specOf("ORDERS"))
@@ -228,8 +229,8 @@ func TestSlowHandlersWithAFullBufferSeeEachMessageOnce(t *testing.T) {
 }
 
 func TestMemoryIsBoundedByBytes(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	spec := specOf("ORDERS")
 	spec.Unfinished.Bytes = 4 << 20
@@ -256,8 +257,8 @@ func TestMemoryIsBoundedByBytes(t *testing.T) {
 }
 
 func TestAMessageLargerThanARequestStillComes(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	s := openSource(t, b, specOf("ORDERS"))
 	l := s.lanes[0]
@@ -279,8 +280,8 @@ func TestAMessageLargerThanARequestStillComes(t *testing.T) {
 // A server that takes connections and says nothing: nats.go waits for it with
 // its lock held, and Receive must end with its context all the same.
 func TestReceiveEndsInTimeWhileTheServerIsSilent(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	g := newGate()
 	b := connect(t, Config{URL: url, Create: true, AckWait: 200 * time.Millisecond, Options: []nats.Option{
 		nats.SetCustomDialer(g), nats.ReconnectWait(20 * time.Millisecond), nats.ReconnectJitter(0, 0), nats.Timeout(3 * time.Second),

@@ -14,6 +14,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 // BenchmarkReceiveAndAck compares the adapter with the bare loop of nats.go on
@@ -23,7 +24,7 @@ import (
 //	go test -run - -bench ReceiveAndAck -benchtime 300000x -count 5 ./brokers/natsbroker
 func BenchmarkReceiveAndAck(b *testing.B) {
 	url := startProcess(b).url
-	js := operator(b, url)
+	js := natstest.Client(b, url)
 	if _, err := js.CreateStream(b.Context(), jetstream.StreamConfig{Name: "BENCH", Subjects: []string{"BENCH.>"}, Storage: jetstream.FileStorage}); err != nil {
 		b.Fatal(err)
 	}
@@ -115,7 +116,7 @@ func adapter(b *testing.B, url, durable string) {
 func BenchmarkBrowse(b *testing.B) {
 	const n, few = 300_000, 20_000
 	url := startProcess(b).url
-	js := operator(b, url)
+	js := natstest.Client(b, url)
 	for name, c := range map[string]struct {
 		retention jetstream.RetentionPolicy
 		n         int

@@ -9,6 +9,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/internal/natstest"
 )
 
 func startError(t *testing.T, b *Broker, spec brokers.Spec) *brokers.StartError {
@@ -28,8 +29,8 @@ func startError(t *testing.T, b *Broker, spec brokers.Spec) *brokers.StartError 
 // Without Create each missing part is named with the command that makes it; the
 // operator makes one after the other.
 func TestMissingPartsAreNamedWithTheirCommand(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url})
 	stream := func(c jetstream.StreamConfig) func() {
 		return func() {
@@ -69,8 +70,8 @@ func TestMissingPartsAreNamedWithTheirCommand(t *testing.T) {
 }
 
 func TestWhatIsThereIsComparedAndNeverChanged(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	b := connect(t, Config{URL: url, Create: true})
 	letters := jetstream.StreamConfig{Name: "S_DLQ", Subjects: []string{"S_DLQ.>"}}
 	retry := jetstream.StreamConfig{Name: "S_RETRY", Subjects: []string{"S_RETRY.>"}}
@@ -142,7 +143,7 @@ func TestWhatIsThereIsComparedAndNeverChanged(t *testing.T) {
 // A retry stream read as a source would share its durable with the copies, and
 // of each letter read there would be another letter.
 func TestAConsumerDoesNotReadWhatItWrites(t *testing.T) {
-	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
+	b := connect(t, Config{URL: natstest.Serve(t).ClientURL(), Create: true})
 	for _, own := range []string{"ORDERS_DLQ", "ORDERS_RETRY"} {
 		for _, topics := range [][]string{{"ORDERS", own}, {own, "ORDERS"}} {
 			spec := specOf("ORDERS")
@@ -163,7 +164,7 @@ func TestAConsumerDoesNotReadWhatItWrites(t *testing.T) {
 }
 
 func TestNamesThatNATSCannotHoldAreRefused(t *testing.T) {
-	b := connect(t, Config{URL: startServer(t, nil).ClientURL(), Create: true})
+	b := connect(t, Config{URL: natstest.Serve(t).ClientURL(), Create: true})
 	for _, name := range []string{"", "a.b", "a b", "a*", "a>", "a/b", `a\b`, "a\tb", "a\x00b", "\xff", strings.Repeat("x", 241)} {
 		spec := specOf("ORDERS")
 		spec.Consumer = name
@@ -176,8 +177,8 @@ func TestNamesThatNATSCannotHoldAreRefused(t *testing.T) {
 }
 
 func TestAFullLetterStreamRefusesAndKeepsOldLetters(t *testing.T) {
-	url := startServer(t, nil).ClientURL()
-	js := operator(t, url)
+	url := natstest.Serve(t).ClientURL()
+	js := natstest.Client(t, url)
 	if _, err := js.CreateStream(t.Context(), jetstream.StreamConfig{
 		Name: "ORDERS_DLQ", Subjects: []string{"ORDERS_DLQ.>"}, MaxMsgs: 2, Discard: jetstream.DiscardNew,
 	}); err != nil {

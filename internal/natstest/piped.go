@@ -48,7 +48,7 @@ func emptyPools() {
 // Start starts the server again.
 func (p *Piped) Start() {
 	p.t.Helper()
-	s := start(p.t, &server.Options{DontListen: true, StoreDir: p.dir})
+	s := start(p.t, &server.Options{DontListen: true, JetStream: true, StoreDir: p.dir})
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.s = s

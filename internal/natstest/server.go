@@ -18,7 +18,7 @@ const patience = 10 * time.Second
 // is. It blocks until the server answers.
 func Serve(t testing.TB, changes ...func(*server.Options)) *server.Server {
 	t.Helper()
-	o := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, StoreDir: t.TempDir()}
+	o := &server.Options{ServerName: "test", Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: t.TempDir()}
 	for _, change := range changes {
 		change(o)
 	}
@@ -29,7 +29,7 @@ func Serve(t testing.TB, changes ...func(*server.Options)) *server.Server {
 
 func start(t testing.TB, o *server.Options) *server.Server {
 	t.Helper()
-	o.JetStream, o.NoSigs, o.NoLog = true, true, true
+	o.NoSigs, o.NoLog = true, true
 	s, err := server.NewServer(o)
 	if err != nil {
 		t.Fatal(err)
