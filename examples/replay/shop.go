@@ -25,11 +25,10 @@ type order struct {
 	Cents int    `json:"cents"`
 }
 
-// cause is why an order dies.
+// cause is why an order dies; empty for one that does not.
 type cause string
 
 const (
-	none     cause = ""
 	customer cause = "customer" // not known: refused for good
 	service  cause = "service"  // away: failures are used up
 	version  cause = "version"  // of the payload, which cannot be read
