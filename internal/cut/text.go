@@ -8,7 +8,7 @@ func Text(s string, n int) string {
 	if len(s) <= n {
 		return s
 	}
-	for end := n; end > n-utf8.UTFMax && end > 0; end-- {
+	for end := n; end > n-utf8.UTFMax && end >= 0; end-- {
 		if utf8.RuneStart(s[end]) {
 			return s[:end]
 		}
