@@ -229,6 +229,27 @@ func TestOnePlanAppliedByTwoAtOnceKeepsTheTokenOfTheCopy(t *testing.T) {
 	})
 }
 
+// The second process has looked before the first sent the letter, whose copy has
+// died since: it is open, as it was then.
+func TestALetterThatHasDiedAgainSinceItWasSeenIsNotTaken(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.digest(`v2 {"order_id":"a"}`)
+		text := d.planText(deadletter.Selection{})
+		q := d.withStore(&meddler{Store: d.store, before: func() {
+			want(t, "the first", d.apply(d.readPlan(text), deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+			d.digest()
+		}})
+		r, err := q.Apply(t.Context(), d.readPlan(text), deadletter.ApplyConfig{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want(t, "the second", r.Counts, map[deadletter.Did]int{deadletter.DidChange: 1})
+		if n := d.letters(deadletter.Filter{})[0].Note; n.Run != 2 || n.Job != "" {
+			t.Errorf("the letter: %+v", n)
+		}
+	})
+}
+
 // The consumer has failed an operation and cannot publish its letter so far; the
 // same message lies in a topic of others.
 func TestANoteForALetterOfOthersLeavesAnOwedLetterOwed(t *testing.T) {

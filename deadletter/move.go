@@ -22,7 +22,7 @@ func (q *Queue) Move(ctx context.Context, id string, to dedup.LetterState, who, 
 	if n.State == dedup.LetterNone || n.Key.Consumer != q.Consumer {
 		return fmt.Errorf("%w: the store has no note of letter %q of consumer %q", ErrNotFound, id, q.Consumer)
 	}
-	done, err := q.move(ctx, n, to, dedup.Letter{ID: id, Who: who, Why: why})
+	done, err := q.move(ctx, n, to, dedup.Letter{ID: id, Run: n.Seen(), Who: who, Why: why})
 	switch {
 	case err != nil || done:
 	case n.State == to:

@@ -134,7 +134,7 @@ func (a *application) taking(w *work) (dedup.Op, bool) {
 		w.token, w.taken = NewToken(n.Token), true
 	}
 	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{
-		Letter: dedup.Letter{ID: w.it.ID, Token: w.token, Job: a.f.Job, Expired: w.expired, Who: a.f.Who, Why: a.why(w.it)},
+		Letter: dedup.Letter{ID: w.it.ID, Run: n.Seen(), Token: w.token, Job: a.f.Job, Expired: w.expired, Who: a.f.Who, Why: a.why(w.it)},
 		From:   n.State, To: dedup.LetterOpen,
 	}}, true
 }

@@ -63,7 +63,7 @@ type LetterOp struct {
 	// Letter for NoteLetter: ID, Reason, Run, Opened, Source and Time, the Token
 	// that the dead copy bore, and Noted of a letter that is older than its note.
 	// For MoveLetter and SendNoted: ID, and Token, Expired, Job, Answer, Who, Why
-	// as they become.
+	// as they become; for MoveLetter also Run as seen, see Letter.Seen, or 0.
 	Letter Letter
 	From   LetterState // MoveLetter: as seen; refused when it moved on
 	To     LetterState // MoveLetter
@@ -120,7 +120,7 @@ func noteLetter(l Letter, op *Op, now time.Time) Letter {
 			l.Noted = now
 		}
 	case l.Awaits(o.Token):
-		l.Run = max(l.Run, 1) + 1
+		l.Run = l.Seen() + 1
 		l.Why = l.Job
 	default:
 		return l
@@ -151,6 +151,8 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 	switch {
 	case l.State != from || from > LetterGone || to > LetterGone || !letterMoves[from][to]:
 		return l, Refused
+	case o.Run != 0 && o.Run != l.Seen():
+		return l, Refused // it was sent, and has died again, and is open as before
 	case to == LetterDiscarded && rec != nil && rec.State != Absent && rec.Ended() == Absent:
 		return l, Refused
 	case !answer && l.heldByOther(o.Job) && (to == LetterResolved || to == LetterDiscarded || to == LetterSent || from == to && o.Job != ""):
@@ -173,6 +175,10 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 	}
 	return l, Done
 }
+
+// Seen is the run that whoever moves the letter has seen: 1 where the note does
+// not say.
+func (l *Letter) Seen() uint32 { return max(l.Run, 1) }
 
 // Awaits says that token is that of a copy which is not answered yet, of a
 // letter that a job holds, open or sent.

@@ -209,6 +209,8 @@ func (w *world) moveLetter(op *dedup.Op, f *fact) dedup.AnswerKind {
 	switch {
 	case n.state != from || !contains(ways[from], to.String()):
 		return dedup.Refused
+	case op.Kind == dedup.MoveLetter && l.Run != 0 && l.Run != max(n.run, 1):
+		return dedup.Refused // it has died once more since
 	case to == dedup.LetterDiscarded && !finished:
 		return dedup.Refused
 	case others && !answers && (to == dedup.LetterResolved || to == dedup.LetterDiscarded || to == dedup.LetterSent || from == to && l.Job != ""):

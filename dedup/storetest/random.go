@@ -220,6 +220,10 @@ func (q *sequence) drawLetter(op *dedup.Op) {
 		}
 	}
 	if op.Kind == dedup.MoveLetter {
+		op.Letter.Letter.Run = uint32(rapid.IntRange(0, 2).Draw(q.t, "run as seen"))
+		if n := q.world.notes[letter.ID]; n != nil && q.often(8, "run as it is") {
+			op.Letter.Letter.Run = max(n.run, 1)
+		}
 		states := []dedup.LetterState{dedup.LetterOpen, dedup.LetterSent, dedup.LetterResolved, dedup.LetterDiscarded, dedup.LetterHeld, dedup.LetterGone}
 		op.Letter.To = rapid.SampledFrom(states).Draw(q.t, "to")
 		op.Letter.From = rapid.SampledFrom(states).Draw(q.t, "from")
