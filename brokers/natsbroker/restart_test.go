@@ -211,12 +211,12 @@ func TestCloseGivesBackWithoutWaitingForAckWait(t *testing.T) {
 func TestSlowHandlersWithAFullBufferSeeEachMessageOnce(t *testing.T) {
 	url := natstest.Serve(t).ClientURL()
 	js := natstest.Client(t, url)
-	const wait = 300 * time.Millisecond
+	const wait = time.Second
 	b := connect(t, Config{URL: url, Create: true, AckWait: wait, Prefetch: 100})
 	s := openSource(t, b, specOf("ORDERS"))
 	publishNumbers(t, js, "ORDERS", 0, 90)
-	for n := 0; n < 90; n += 30 {
-		ds := receive(t, s, 30)
+	for n := 0; n < 90; n += 45 {
+		ds := receive(t, s, 45)
 		for end := time.Now().Add(3 * wait); time.Now().Before(end); time.Sleep(wait / 10) {
 		}
 		if err := s.Ack(ds); err != nil {
