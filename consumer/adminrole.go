@@ -16,12 +16,12 @@ const (
 	// AdminView reads everything, payloads too, but no tokens of copies and
 	// claims, by which one could act.
 	AdminView AdminRole = iota + 1
-	// AdminReplay sends letters back, resolves them, opens records for a further
-	// run, and pauses.
+	// AdminReplay sends letters back, which opens records of what has failed for a
+	// further run, resolves them, and pauses.
 	AdminReplay
 	// AdminApprove decides what a guard is there for: it discards letters, frees
-	// those that are held or another job's, runs again what is in doubt, what is
-	// held, what may have been done and forgotten, and what has other content under
+	// those that are held or another job's, runs again what has succeeded, what is in
+	// doubt, what is held, what may have been done and forgotten, and what has other content under
 	// its key, decides about effects, and unlocks, deletes, imports and reconciles
 	// records.
 	AdminApprove
@@ -88,6 +88,9 @@ var opRoles = []opRole{
 
 	{dedup.Reopen, "running %s again, which is in doubt,", func(op *dedup.Op, s *opStanding) bool {
 		return op.Operator.Seen.State == dedup.InDoubt || s.record.State == dedup.InDoubt
+	}, AdminApprove},
+	{dedup.Reopen, "running %s again, which has succeeded,", func(op *dedup.Op, s *opStanding) bool {
+		return op.Operator.Seen.State == dedup.Succeeded || s.record.State == dedup.Succeeded
 	}, AdminApprove},
 	{dedup.Reopen, "deciding about effects of %s", func(op *dedup.Op, _ *opStanding) bool { return len(op.Operator.Decide) > 0 }, AdminApprove},
 	{dedup.Reopen, "running %s again, whose letter is held,", letterHeld, AdminApprove},

@@ -153,7 +153,7 @@ func deeds() []deed {
 		}),
 
 		again("run again what failed", replay, dedup.Terminal, asIs),
-		again("run again what succeeded", replay, dedup.Success, asIs),
+		again("run again what succeeded", approve, dedup.Success, asIs),
 		again("run again what waits", replay, dedup.Failure, asIs),
 		again("run again what is in doubt", approve, dedup.Doubt, asIs),
 		again("decide about an effect", approve, dedup.Terminal, func(_ *adminRig, o *dedup.OperatorOp) {

@@ -23,7 +23,8 @@ func (a *app) recordRerun() *cobra.Command {
 		Long: `Plan that operations which succeeded, but wrongly, run again. The plan opens their
 records for a further run and sends their messages once more, read from the topic
 or stream where they were first published. Effects that are confirmed are not
-called again. Nothing is changed before "onceward dlq replay apply".
+called again. Nothing is changed before "onceward dlq replay apply", which takes
+the role approve where there are roles.
 
 It is about one business id, or about all that was completed in some time.`,
 		Example: "  onceward record rerun --scope order.create --completed-between 2026-03-01T10:00:00Z 2026-03-01T11:30:00Z --why 'wrong tax' -o rerun.jsonl",
