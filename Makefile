@@ -4,7 +4,8 @@
 #   make lint          vet, golangci-lint, go fix
 #   make fuzz          every fuzz target for FUZZTIME each
 #   make mutants       every planted fault must make its named test fail
-#   make soak          the reliability runs at full size (CI runs a tenth); the log is kept in testdata/soak.log
+#   make soak          the reliability runs at full size (CI runs a tenth), a package at a time, since they share one disk; the log is
+#                      kept in testdata/soak.log
 #   make bench-store   make bench-nats   make bench-kafka
 
 SHELL       := bash
@@ -35,7 +36,7 @@ mutants:
 	@$(GO) run ./internal/mutants
 
 soak:
-	@ONCEWARD_SOAK=1 .ci/with-kafka $(KAFKA_PORT) $(GO) test -race -tags servers -count 1 -timeout 6h -v -run Soak $(TESTFLAGS) ./... \
+	@ONCEWARD_SOAK=1 .ci/with-kafka $(KAFKA_PORT) $(GO) test -race -tags servers -count 1 -p 1 -timeout 6h -v -run Soak $(TESTFLAGS) ./... \
 		| grep -v '^?' | tee testdata/soak.log
 
 bench-store:

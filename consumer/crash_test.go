@@ -266,7 +266,7 @@ func TestSoakAKillAtAnyStepLosesNothingAndRepeatsNothingCompleted(t *testing.T) 
 		}
 	}
 	t.Logf("%d kills, %.1f a second", kills, float64(kills)/time.Since(began).Seconds())
-	r.finish(time.Minute)
+	r.finish(5 * time.Minute) // suspects run alone, two commits each
 	r.check(map[string]string{
 		"refuse": "terminal", "fail": "exhausted", "doubt": "in-doubt", "garbage": "decode",
 	})
