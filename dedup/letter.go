@@ -151,7 +151,7 @@ func moveLetter(l Letter, rec *Record, op *Op, now time.Time) (Letter, AnswerKin
 	switch {
 	case l.State != from || from > LetterGone || to > LetterGone || !letterMoves[from][to]:
 		return l, Refused
-	case o.Run != 0 && o.Run != l.Seen():
+	case op.Kind == MoveLetter && o.Run != 0 && o.Run != l.Seen():
 		return l, Refused // it was sent, and has died again, and is open as before
 	case to == LetterDiscarded && rec != nil && rec.State != Absent && rec.Ended() == Absent:
 		return l, Refused
