@@ -215,16 +215,19 @@ func (a *application) resolve(ctx context.Context, w *work, why string) error {
 		a.did(w.it, ended, why)
 		return nil
 	}
+	var ops []dedup.Op
+	if n.State == dedup.LetterNone {
+		// Without a note it would be in lists, and resolved by each plan, as before. Its
+		// third run makes it held.
+		op := a.noting(w)
+		noted, _ := dedup.StepLetter(dedup.Letter{}, nil, &op, time.Now())
+		n, ops = &noted, append(ops, op)
+	}
 	l := dedup.Letter{ID: w.it.ID, Job: n.Job, Who: a.f.Who, Why: why}
 	if n.Job != "" {
 		l.Answer = w.r.Ended()
 	}
-	move := dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{Letter: l, From: n.State, To: dedup.LetterResolved}}
-	ops := []dedup.Op{move}
-	if n.State == dedup.LetterNone {
-		// Without a note it would be in lists, and resolved by each plan, as before.
-		ops = a.unnoted(w, move)
-	}
+	ops = append(ops, moving(n, dedup.LetterResolved, l))
 	answers, err := a.q.apply(ctx, ops...)
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ func (q *Queue) Move(ctx context.Context, id string, to dedup.LetterState, who, 
 	if n.State == dedup.LetterNone || n.Key.Consumer != q.Consumer {
 		return fmt.Errorf("%w: the store has no note of letter %q of consumer %q", ErrNotFound, id, q.Consumer)
 	}
-	done, err := q.move(ctx, n, to, dedup.Letter{ID: id, Run: n.Seen(), Who: who, Why: why})
+	done, err := q.move(ctx, n, to, dedup.Letter{ID: id, Who: who, Why: why})
 	switch {
 	case err != nil || done:
 	case n.State == to:
@@ -54,11 +54,14 @@ func takenBy(n *dedup.Letter) string {
 
 // move is one step of a letter as it was seen.
 func (q *Queue) move(ctx context.Context, n *dedup.Letter, to dedup.LetterState, l dedup.Letter) (done bool, err error) {
-	answers, err := q.apply(ctx, dedup.Op{
-		Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{Letter: l, From: n.State, To: to},
-	})
+	answers, err := q.apply(ctx, moving(n, to, l))
 	if err != nil {
 		return false, err
 	}
 	return answers[0].Kind == dedup.Done, answers[0].Err
+}
+
+func moving(n *dedup.Letter, to dedup.LetterState, l dedup.Letter) dedup.Op {
+	l.Run = n.Seen()
+	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{Letter: l, From: n.State, To: to}}
 }

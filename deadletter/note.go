@@ -74,11 +74,10 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 	return err
 }
 
-// unnoted makes the note of a letter before it is moved, in one commit.
-func (a *application) unnoted(w *work, move dedup.Op) []dedup.Op {
+// noting makes the note of a letter that is not at hand any more, only in a plan.
+func (a *application) noting(w *work) dedup.Op {
 	it := w.it
 	e := Entry{Letter: Letter{ID: it.ID, Key: it.key(a.q.Consumer), Reason: it.Reason}}
-	move.Key, move.Letter.From = e.noteKey(a.q.Consumer), dedup.LetterOpen
 	note := dedup.Letter{ID: it.ID, Reason: string(it.Reason), Run: it.Letter.Run, Opened: w.r.Opened}
-	return []dedup.Op{{Kind: dedup.NoteLetter, Key: move.Key, Letter: &dedup.LetterOp{Letter: note, Window: a.q.window()}}, move}
+	return dedup.Op{Kind: dedup.NoteLetter, Key: e.noteKey(a.q.Consumer), Letter: &dedup.LetterOp{Letter: note, Window: a.q.window()}}
 }

@@ -133,10 +133,9 @@ func (a *application) taking(w *work) (dedup.Op, bool) {
 	case n.Job != a.f.Job:
 		w.token, w.taken = NewToken(n.Token), true
 	}
-	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{
-		Letter: dedup.Letter{ID: w.it.ID, Run: n.Seen(), Token: w.token, Job: a.f.Job, Expired: w.expired, Who: a.f.Who, Why: a.why(w.it)},
-		From:   n.State, To: dedup.LetterOpen,
-	}}, true
+	return moving(n, dedup.LetterOpen, dedup.Letter{
+		ID: w.it.ID, Token: w.token, Job: a.f.Job, Expired: w.expired, Who: a.f.Who, Why: a.why(w.it),
+	}), true
 }
 
 // release gives a letter back whose record could not be opened.
@@ -144,7 +143,8 @@ func (a *application) release(ctx context.Context, w *work) error {
 	if w.it.ID == "" {
 		return nil
 	}
-	n := dedup.Letter{ID: w.it.ID, Key: w.e.Note.Key, State: dedup.LetterOpen}
+	n := w.e.Note
+	n.State = dedup.LetterOpen
 	_, err := a.q.move(ctx, &n, dedup.LetterOpen, dedup.Letter{ID: w.it.ID, Who: a.f.Who, Why: "its record was not opened"})
 	return err
 }

@@ -94,6 +94,21 @@ func TestALetterOfOthersThatIsResolvedLeavesListsAndPlans(t *testing.T) {
 	})
 }
 
+// A letter of the third run is held as soon as it is noted.
+func TestAForgottenLetterOfTheThirdRunIsResolved(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.mend(nil)
+		d.digest(`{"order_id":"a"}`)
+		d.mem.Produce(d.q.Topic, deadletter.Encode(deadletter.Letter{
+			ID: "third", Consumer: "billing", Reason: deadletter.ReasonTerminal, Run: 3, Key: d.record("a").Key,
+			Value: []byte(`{"order_id":"a"}`), Fingerprint: d.record("a").Fingerprint, Source: deadletter.Source{Topic: "orders", Offset: 1},
+		}, d.q.Topic))
+		f := d.plan(deadletter.Selection{Filter: deadletter.Filter{States: []dedup.LetterState{dedup.LetterNone, dedup.LetterOpen}}})
+		want(t, "applied", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidResolve: 1})
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Resolved: 1})
+	})
+}
+
 // A job takes a letter and stands still; a person frees it for another, which
 // sends it; then the first goes on, and its copy comes late.
 func TestALetterSentLateByAJobThatLostItRunsOnceAndHidesNothing(t *testing.T) {
