@@ -9,9 +9,30 @@ import (
 	"github.com/onceward/onceward/brokers/kafkabroker/internal/group"
 )
 
+// writing waits until it is this caller's turn to commit. Two commits could
+// reach the broker in the other order, and an older position, or a mark that
+// was taken back, would be there again.
+func (s *source) writing(ctx context.Context) (done func(), err error) {
+	select {
+	case s.turns <- struct{}{}:
+		return func() { <-s.turns }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// commitAll commits the lanes whose positions count.
+func (s *source) commitAll(ctx context.Context) error { return s.commit(ctx, s.all) }
+
 // commit stores the positions of lanes that moved since the last time. Those of
 // claims that are over are left to the next owner.
-func (s *source) commit(ctx context.Context, ls []*lane) error {
+func (s *source) commit(ctx context.Context, lanes func() []*lane) error {
+	done, err := s.writing(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ls := lanes()
 	want := map[group.Claim]group.Position{}
 	by := map[group.Claim]*lane{}
 	s.mu.Lock()
@@ -31,7 +52,7 @@ func (s *source) commit(ctx context.Context, ls []*lane) error {
 	if len(want) == 0 {
 		return nil
 	}
-	err := s.member.Commit(ctx, want)
+	err = s.member.Commit(ctx, want)
 	if err != nil && !errors.Is(err, group.ErrNotOwned) {
 		return err
 	}
@@ -54,7 +75,7 @@ func (s *source) saving() {
 		case <-tick.C:
 		}
 		ctx, cancel := context.WithTimeout(s.life, cluster.Short)
-		err := s.commit(ctx, s.all())
+		err := s.commitAll(ctx)
 		cancel()
 		switch {
 		case s.life.Err() != nil:

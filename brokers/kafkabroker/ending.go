@@ -51,7 +51,7 @@ func (s *source) revoked(ctx context.Context, claims []group.Claim) {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), cluster.Short)
 	defer cancel()
 	defer context.AfterFunc(s.over, cancel)() // save where Close has no time left
-	if err := s.commit(last, listed); err != nil {
+	if err := s.commit(last, func() []*lane { return listed }); err != nil {
 		s.trouble.report("commit", err)
 	}
 	s.forget(ls)

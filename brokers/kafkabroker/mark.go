@@ -94,7 +94,7 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 	}
 	s.mark, s.seen = mark, seen
 	s.mu.Unlock()
-	err = s.commit(ctx, s.all())
+	err = s.commitAll(ctx)
 	s.mu.Lock()
 	if err == nil {
 		s.unsure = nil
@@ -117,7 +117,7 @@ func (s *source) Mark(ctx context.Context, mark string) error {
 		l.force = true
 	}
 	s.mu.Unlock()
-	if back := s.commit(ctx, s.all()); back != nil {
+	if back := s.commitAll(ctx); back != nil {
 		s.trouble.report("mark", back)
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -18,9 +19,16 @@ import (
 	"github.com/onceward/onceward/dedup/memstore"
 )
 
-// Both look for the other's mark before either is written.
+// Both look for the other's mark before either is written. Some of their
+// partitions may be opening meanwhile, or a commit may be due.
 func TestOfTwoThatMarkAtOnceNotBothAreAccepted(t *testing.T) {
 	t.Parallel()
+	for i := range 4 {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { t.Parallel(); markAtOnce(t) })
+	}
+}
+
+func markAtOnce(t *testing.T) {
 	c := fake(t)
 	one := open(t, connect(t, quick(c.ListenAddrs()...)), spec())
 	two := open(t, connect(t, quick(c.ListenAddrs()...)), spec())

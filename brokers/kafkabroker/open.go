@@ -208,7 +208,7 @@ func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 	s := &source{
 		b: b, cfg: b.cfg, spec: spec, reads: reads, events: serial.New(),
 		left: make(chan struct{}), joined: make(chan struct{}),
-		hungry: chan1(), pump: chan1(), later: chan1(), stale: chan1(),
+		hungry: chan1(), pump: chan1(), later: chan1(), stale: chan1(), turns: chan1(),
 		byClaim: map[group.Claim]*lane{}, byLane: map[*brokers.Lane]*lane{},
 		topics: map[string]cluster.Topic{}, known: map[string]cluster.ID{}, flights: map[int32]int{}, seen: map[string]bool{},
 	}

@@ -130,6 +130,11 @@ func (s *source) openOnce(ls []*lane) error {
 	if len(ls) == 0 {
 		return err
 	}
+	done, err := s.writing(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	first := map[group.Claim]group.Position{}
 	s.mu.Lock()
 	for _, l := range ls {

@@ -41,6 +41,8 @@ type source struct {
 	later  chan struct{} // capacity 1: something was deferred
 	stale  chan struct{} // capacity 1: the metadata is older than the cluster
 
+	turns chan struct{} // capacity 1: full while a commit is made
+
 	tools   sync.Pool   // *tool
 	crowded atomic.Bool // deferred messages wait for room
 
@@ -282,7 +284,7 @@ func (s *source) Close(ctx context.Context) error {
 	}
 	s.end()
 	s.workers.Wait()
-	err := s.commit(ctx, s.all())
+	err := s.commitAll(ctx)
 	done := make(chan struct{})
 	go func() {
 		select {
