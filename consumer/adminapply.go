@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -49,10 +48,7 @@ func (a *admin) applied(r *request, ops []dedup.Op) ([]dedup.Answer, *refusal) {
 	if refusal := a.may(ctx, r.caller, ops); refusal != nil {
 		return nil, refusal
 	}
-	answers, err := a.c.cfg.Store.Apply(ctx, ops)
-	if err == nil && len(answers) != len(ops) {
-		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(ops))
-	}
+	answers, err := dedup.Apply(ctx, a.c.cfg.Store, ops)
 	if err != nil {
 		a.log.Error("admin operations failed", "who", r.who, "operations", summary(ops, nil), "error", err)
 		return nil, failed(err)
@@ -128,10 +124,7 @@ func (a *admin) look(ctx context.Context, ops []dedup.Op, standings []opStanding
 			keys, of = append(keys, ops[i].Key), append(of, i)
 		}
 	}
-	records, err := a.c.cfg.Store.Lookup(ctx, keys)
-	if err == nil && len(records) != len(keys) {
-		err = errors.New("store did not look up every key")
-	}
+	records, err := dedup.Lookup(ctx, a.c.cfg.Store, keys)
 	if err != nil {
 		return err
 	}
@@ -155,10 +148,7 @@ func (a *admin) look(ctx context.Context, ops []dedup.Op, standings []opStanding
 			want(i, deadletter.ID(ops[i].Key, standings[i].record.Opened))
 		}
 	}
-	letters, err := a.c.cfg.Store.Letters(ctx, ids)
-	if err == nil && len(letters) != len(ids) {
-		err = errors.New("store did not look up every letter")
-	}
+	letters, err := dedup.Letters(ctx, a.c.cfg.Store, ids)
 	for n := range letters {
 		standings[of[n]].letters = append(standings[of[n]].letters, letters[n])
 	}

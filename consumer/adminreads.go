@@ -89,7 +89,7 @@ func (a *admin) records(w http.ResponseWriter, r *request) *refusal {
 	}
 	return stream(w, r, func(ctx context.Context, l *lines) error {
 		for some := range slices.Chunk(keys, lookAhead) {
-			records, err := a.c.cfg.Store.Lookup(ctx, some)
+			records, err := dedup.Lookup(ctx, a.c.cfg.Store, some)
 			if err != nil {
 				return err
 			}
@@ -121,7 +121,7 @@ func (a *admin) letters(w http.ResponseWriter, r *request) *refusal {
 		ids[i] = string(id)
 	}
 	return stream(w, r, func(ctx context.Context, l *lines) error {
-		letters, err := a.c.cfg.Store.Letters(ctx, ids)
+		letters, err := dedup.Letters(ctx, a.c.cfg.Store, ids)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -271,11 +270,7 @@ func (p *pipeline) ask(ops []dedup.Op) ([]dedup.Answer, error) {
 		ctx, cancel = context.WithTimeout(ctx, p.cfg.Lease/leaseParts)
 		defer cancel()
 	}
-	answers, err := p.store.Apply(ctx, ops)
-	if err == nil && len(answers) != len(ops) {
-		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(ops))
-	}
-	return answers, err
+	return dedup.Apply(ctx, p.store, ops)
 }
 
 // land notes what became of the commits that the store has returned. When it

@@ -2,7 +2,6 @@ package consumer
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/onceward/onceward/deadletter"
@@ -55,23 +54,18 @@ func (r *receiver) verify(ctx context.Context, bearers []*task) error {
 	return nil
 }
 
-var errShortLetters = errors.New("store tells of fewer letters than it was asked for")
-
 // letters asks for notes until they come.
 func (r *receiver) letters(ctx context.Context, ids []string) ([]dedup.Letter, error) {
 	for tries := 1; ; tries++ {
 		asking, cancel := context.WithTimeout(ctx, askLetters)
-		notes, err := r.p.store.Letters(asking, ids)
+		notes, err := dedup.Letters(asking, r.p.store, ids)
 		cancel()
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		if err == nil && len(notes) == len(ids) {
+		if err == nil {
 			r.p.restore(noTokens)
 			return notes, nil
-		}
-		if err == nil {
-			err = errShortLetters
 		}
 		r.p.degrade(noTokens, err)
 		if err := again(ctx, tries); err != nil {

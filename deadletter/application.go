@@ -228,7 +228,7 @@ func (a *application) resolve(ctx context.Context, w *work, why string) error {
 		l.Answer = w.r.Ended()
 	}
 	ops = append(ops, moving(n, dedup.LetterResolved, l))
-	answers, err := a.q.apply(ctx, ops...)
+	answers, err := dedup.Apply(ctx, a.q.Store, ops)
 	if err != nil {
 		return err
 	}

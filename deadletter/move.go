@@ -54,7 +54,7 @@ func takenBy(n *dedup.Letter) string {
 
 // move is one step of a letter as it was seen.
 func (q *Queue) move(ctx context.Context, n *dedup.Letter, to dedup.LetterState, l dedup.Letter) (done bool, err error) {
-	answers, err := q.apply(ctx, moving(n, to, l))
+	answers, err := dedup.Apply(ctx, q.Store, []dedup.Op{moving(n, to, l)})
 	if err != nil {
 		return false, err
 	}

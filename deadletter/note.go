@@ -57,7 +57,7 @@ func (q *Queue) noteAll(ctx context.Context, works []*work) error {
 	if len(ops) == 0 {
 		return nil
 	}
-	if _, err := q.apply(ctx, ops...); err != nil {
+	if _, err := dedup.Apply(ctx, q.Store, ops); err != nil {
 		return err
 	}
 	var keys []dedup.Key

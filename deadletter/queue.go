@@ -91,24 +91,12 @@ func (q *Queue) Owner(ctx context.Context) (string, error) {
 // know asks the store about letters and records at once.
 func (q *Queue) know(ctx context.Context, ids []string, keys []dedup.Key) (notes []dedup.Letter, records []dedup.Record, err error) {
 	if len(ids) > 0 {
-		notes, err = q.Store.Letters(ctx, ids)
+		notes, err = dedup.Letters(ctx, q.Store, ids)
 	}
 	if err == nil && len(keys) > 0 {
-		records, err = q.Store.Lookup(ctx, keys)
-	}
-	if err == nil && (len(notes) != len(ids) || len(records) != len(keys)) {
-		err = fmt.Errorf("store answered %d letters for %d ids and %d records for %d keys", len(notes), len(ids), len(records), len(keys))
+		records, err = dedup.Lookup(ctx, q.Store, keys)
 	}
 	return notes, records, err
-}
-
-// apply is Store.Apply with an answer for each operation.
-func (q *Queue) apply(ctx context.Context, ops ...dedup.Op) ([]dedup.Answer, error) {
-	answers, err := q.Store.Apply(ctx, ops)
-	if err == nil && len(answers) != len(ops) {
-		err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(ops))
-	}
-	return answers, err
 }
 
 // Errors of a [Queue].

@@ -97,7 +97,7 @@ func (a *application) change(ctx context.Context, works []*work, op func(*work) 
 	if len(ops) == 0 {
 		return works, nil, nil
 	}
-	answers, err := a.q.apply(ctx, ops...)
+	answers, err := dedup.Apply(ctx, a.q.Store, ops)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -201,7 +201,7 @@ func (a *application) publish(ctx context.Context, works []*work) error {
 		ops = append(ops, dedup.Op{Kind: dedup.SendNoted, Key: w.noteKey(), Letter: &dedup.LetterOp{Letter: dedup.Letter{ID: w.it.ID, Job: a.f.Job, Who: a.f.Who, Why: a.why(w.it)}}})
 	}
 	if len(ops) > 0 {
-		answers, err := a.q.apply(ctx, ops...)
+		answers, err := dedup.Apply(ctx, a.q.Store, ops)
 		if err != nil {
 			return err
 		}

@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 )
@@ -112,11 +111,8 @@ func (b *Batcher) run() {
 		if commit == nil {
 			return
 		}
-		answers, err := b.Store.Apply(ctx, b.ops)
+		answers, err := Apply(ctx, b.Store, b.ops)
 		commit.cancel()
-		if err == nil && len(answers) != len(b.ops) {
-			err = fmt.Errorf("store gave %d answers to %d operations", len(answers), len(b.ops))
-		}
 		for _, c := range commit.calls {
 			if err != nil {
 				c.err = err

@@ -203,7 +203,7 @@ func (a *attempt) apply(ctx context.Context, op Op) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, a.g.lease())
 	defer cancel()
 	for delay := 10 * time.Millisecond; ; delay = min(2*delay, time.Second) {
-		answers, err := a.g.Store.Apply(ctx, []Op{op})
+		answers, err := Apply(ctx, a.g.Store, []Op{op})
 		if err == nil {
 			return answers[0], answers[0].Err
 		}

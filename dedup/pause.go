@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 )
@@ -78,12 +77,9 @@ func applyPause(ctx context.Context, store Applier, kind Kind, p Pause, already 
 	var seen Seen
 	for {
 		op := Op{Kind: kind, Key: pauseKey(p.Consumer, p.Scope), Operator: &OperatorOp{Seen: seen, Who: p.Who, Why: p.Why}}
-		answers, err := store.Apply(ctx, []Op{op})
+		answers, err := Apply(ctx, store, []Op{op})
 		if err != nil {
 			return false, fmt.Errorf("pause of %s: %w", pauseName(p), err)
-		}
-		if len(answers) != 1 {
-			return false, errors.New("store gave no answer")
 		}
 		a := answers[0]
 		had := Seen{State: a.State, Run: a.Run, Fence: a.Fence}
@@ -115,12 +111,12 @@ func Pauses(ctx context.Context, store interface {
 	for _, scope := range scopes {
 		keys = append(keys, pauseKey(consumer, scope))
 	}
-	records, err := store.Lookup(ctx, keys)
+	records, err := Lookup(ctx, store, keys)
 	if err != nil {
 		return nil, fmt.Errorf("pauses of %s: %w", consumer, err)
 	}
 	var pauses []Pause
-	for i := range records[:min(len(records), len(keys))] {
+	for i := range records {
 		r := &records[i]
 		if r.State != Succeeded {
 			continue

@@ -135,7 +135,7 @@ func (a *attempt) renew(ctx context.Context, lose context.CancelCauseFunc) {
 			return
 		}
 		asking, done := context.WithTimeout(ctx, left)
-		answers, err := a.g.Store.Apply(asking, []Op{{Kind: Renew, Key: a.key, Fence: a.fence, Lease: lease}})
+		answers, err := Apply(asking, a.g.Store, []Op{{Kind: Renew, Key: a.key, Fence: a.fence, Lease: lease}})
 		done()
 		switch {
 		case err != nil:

@@ -37,8 +37,8 @@ func (s *session) notFound(ctx context.Context, id string, err error) error {
 	if s.blind || !errors.Is(err, deadletter.ErrNotFound) {
 		return err
 	}
-	notes, failed := s.queue.Store.Letters(ctx, []string{id})
-	if failed != nil || len(notes) != 1 || notes[0].State == dedup.LetterNone || notes[0].Key.Consumer != s.queue.Consumer {
+	notes, failed := dedup.Letters(ctx, s.queue.Store, []string{id})
+	if failed != nil || notes[0].State == dedup.LetterNone || notes[0].Key.Consumer != s.queue.Consumer {
 		return err
 	}
 	return fmt.Errorf("%w; the store has it as %s: its message lies in another topic, or has left this one", err, notes[0].State)

@@ -151,8 +151,8 @@ func (s *session) moveOne(ctx context.Context, id string, to dedup.LetterState, 
 	if !errors.Is(err, deadletter.ErrRefused) {
 		return false, err
 	}
-	notes, failed := s.queue.Store.Letters(ctx, []string{id})
-	if failed == nil && len(notes) == 1 && notes[0].State == to && notes[0].Why == why {
+	notes, failed := dedup.Letters(ctx, s.queue.Store, []string{id})
+	if failed == nil && notes[0].State == to && notes[0].Why == why {
 		return true, nil
 	}
 	return false, errors.Join(err, failed)

@@ -69,7 +69,7 @@ func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, 
 		return nil, usage("scopes that begin with \"onceward.\" are not those of operations; see pause and resume")
 	}
 	if scope != "" {
-		records, err := s.queue.Store.Lookup(ctx, []dedup.Key{{Consumer: s.queue.Consumer, Scope: scope, ID: id}})
+		records, err := dedup.Lookup(ctx, s.queue.Store, []dedup.Key{{Consumer: s.queue.Consumer, Scope: scope, ID: id}})
 		if err != nil {
 			return nil, err
 		}

@@ -207,7 +207,7 @@ func remembered(window time.Duration, now, at time.Time) time.Duration {
 // fence left, which the store tells: it is tried again with that.
 func (s *session) importBatch(ctx context.Context, ops []dedup.Op, out *imported) error {
 	for try := 0; len(ops) > 0; try++ {
-		answers, err := s.queue.Store.Apply(ctx, ops)
+		answers, err := dedup.Apply(ctx, s.queue.Store, ops)
 		if err != nil {
 			return err
 		}
