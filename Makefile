@@ -2,7 +2,7 @@
 #
 #   make test          every test, with the race detector, against real servers
 #   make lint          vet, golangci-lint, go fix
-#   make fuzz          every fuzz target for FUZZTIME each
+#   make fuzz          every fuzz target with FUZZTIME inputs each, or as long
 #   make mutants       every planted fault must make its named test fail
 #   make soak          the reliability runs at full size (CI runs a tenth), a package at a time, since they share one disk; the log is
 #                      kept in testdata/soak.log
@@ -12,7 +12,7 @@ SHELL       := bash
 .SHELLFLAGS := -eu -o pipefail -c
 GO         ?= go
 TESTFLAGS  ?=
-FUZZTIME   ?= 10s
+FUZZTIME   ?= 100000x
 KAFKA_PORT ?= 0
 TOOLS      := $(GO) tool -modfile=internal/tools/go.mod
 
