@@ -75,6 +75,7 @@ func run(ctx context.Context, out io.Writer, dir string, names []string) error {
 	each(mutants, func(m *mutant) func() {
 		t := time.Now()
 		verdicts, ok := w.verdicts(ctx, m)
+		took := time.Since(t).Seconds()
 		return func() {
 			word := "caught"
 			if ok {
@@ -82,7 +83,7 @@ func run(ctx context.Context, out io.Writer, dir string, names []string) error {
 			} else {
 				word = "SURVIVED"
 			}
-			fmt.Fprintf(out, "%-8s %s: %s (%.0f s)\n", word, m.name, strings.Join(verdicts, ", "), time.Since(t).Seconds())
+			fmt.Fprintf(out, "%-8s %s: %s (%.0f s)\n", word, m.name, strings.Join(verdicts, ", "), took)
 		}
 	})
 	fmt.Fprintf(out, "mutants: %d of %d caught\n", caught, len(mutants))
@@ -151,49 +152,66 @@ func load(dir string, names []string) ([]*mutant, error) {
 }
 
 // passUnchanged runs every named test on the code as it is: a test that fails
-// anyway catches nothing.
+// anyway catches nothing. What has package and flags in common runs together,
+// so that it is linked once.
 func passUnchanged(ctx context.Context, out io.Writer, w workplace, mutants []*mutant) error {
-	seen := map[string]bool{}
-	var checks []*mutant
+	var alone []test
+	quickstart := false
 	for _, m := range mutants {
-		for _, check := range m.checks() {
-			if !seen[check.what()] {
-				seen[check.what()] = true
-				checks = append(checks, check)
+		quickstart = quickstart || m.quickstart
+		for _, t := range m.tests {
+			if !slices.ContainsFunc(alone, func(o test) bool { return o.what() == t.what() }) {
+				alone = append(alone, t)
 			}
+		}
+	}
+	var together [][]test
+	for _, t := range alone {
+		i := slices.IndexFunc(together, func(ts []test) bool { return ts[0].pkg == t.pkg && slices.Equal(ts[0].flags, t.flags) })
+		if i < 0 {
+			together = append(together, []test{t})
+		} else {
+			together[i] = append(together[i], t)
 		}
 	}
 	var broken []string
-	each(checks, func(m *mutant) func() {
-		o := w.run(ctx, m, "")
+	each(together, func(ts []test) func() {
+		outcomes := w.together(ctx, ts)
 		return func() {
-			if o != passed {
-				broken = append(broken, fmt.Sprintf("%s: %s", m.what(), o))
+			for i, o := range outcomes {
+				if o != passed {
+					broken = append(broken, fmt.Sprintf("%s: %s", ts[i].what(), o))
+				}
 			}
 		}
 	})
+	if quickstart {
+		if o := w.quickstart(ctx, ""); o != passed {
+			broken = append(broken, fmt.Sprintf("quickstart: %s", o))
+		}
+	}
 	if len(broken) > 0 {
 		return fmt.Errorf("without any mutant:\n\t%s", strings.Join(broken, "\n\t"))
 	}
-	fmt.Fprintf(out, "%d named tests pass on the code as it is\n", len(checks))
+	fmt.Fprintf(out, "%d named tests pass on the code as it is\n", len(alone))
 	return nil
 }
 
-// each runs work for every mutant, a few at once, and the functions that it
-// returns one at a time, in the order of the mutants.
-func each(mutants []*mutant, work func(*mutant) func()) {
+// each runs work for every item, a few at once, and the functions that it
+// returns one at a time, in the order of the items.
+func each[T any](items []T, work func(T) func()) {
 	slots := make(chan struct{}, sideBySide)
-	results := make([]chan func(), len(mutants))
+	results := make([]chan func(), len(items))
 	var wg sync.WaitGroup
-	for i := range mutants {
+	for i := range items {
 		results[i] = make(chan func(), 1)
 	}
 	wg.Go(func() {
-		for i, m := range mutants {
+		for i, item := range items {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				results[i] <- work(m)
+				results[i] <- work(item)
 			})
 		}
 	})

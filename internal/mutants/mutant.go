@@ -200,23 +200,7 @@ func (m *mutant) write(tree, dir string) error {
 	return os.WriteFile(m.overlay, b, 0o600)
 }
 
-// checks are all that must catch the mutant, one by one.
-func (m *mutant) checks() []*mutant {
-	var all []*mutant
-	for _, t := range m.tests {
-		all = append(all, &mutant{name: m.name, tests: []test{t}})
-	}
-	if m.quickstart {
-		all = append(all, &mutant{name: m.name, quickstart: true})
-	}
-	return all
-}
-
-// what names a single check.
-func (m *mutant) what() string {
-	if m.quickstart {
-		return "quickstart"
-	}
-	t := m.tests[0]
+// what names the test.
+func (t test) what() string {
 	return strings.Join(slices.Concat([]string{t.pkg, t.name}, t.flags), " ")
 }

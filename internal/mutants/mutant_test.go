@@ -35,8 +35,8 @@ func TestAMutantIsReadAndApplied(t *testing.T) {
 	if got, want := changed["sum/sum.go"], "package sum\n\nfunc Sum(a, b int) int {\n\treturn a - b\n}\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if n := len(m.checks()); n != 2 {
-		t.Errorf("%d checks, want one for each test", n)
+	if n := len(m.tests); n != 2 {
+		t.Errorf("%d tests, want both", n)
 	}
 }
 
@@ -110,6 +110,8 @@ func TestOnlyMutantsThatTheTestFindsAreCaught(t *testing.T) {
 	write("go.mod", "module example.com/sum\n\ngo 1.24\n")
 	write("sum/sum.go", "package sum\n\nfunc Sum(a, b int) int {\n\treturn a + b\n}\n")
 	write("sum/sum_test.go", "package sum\n\nimport \"testing\"\n\nfunc TestSumsAreRight(t *testing.T) {\n\tif Sum(2, 2) != 4 {\n\t\tt.Fail()\n\t}\n}\n")
+	write("sum/other_test.go", "package sum\n\nimport \"testing\"\n\nfunc TestOther(t *testing.T) { Sum(1, 2) }\n")
+	write("m/other.patch", "promise: x\ntest: ./sum TestOther\n\n@@ sum/sum.go\n-\treturn a + b\n+\tpanic(a)\n")
 	write("m/minus.patch", strings.Replace(sample, "test: ./sum TestSumsAreRight -race\n", "", 1))
 	write("m/times.patch", "promise: x\ntest: ./sum TestSumsAreRight\n\n@@ sum/sum.go\n-\treturn a + b\n+\treturn a * b\n")
 	write("m/broken.patch", "promise: x\ntest: ./sum TestSumsAreRight\n\n@@ sum/sum.go\n-\treturn a + b\n+\treturn\n")
@@ -121,7 +123,7 @@ func TestOnlyMutantsThatTheTestFindsAreCaught(t *testing.T) {
 			t.Errorf("%q is not in:\n%s", want, out.String())
 		}
 	}
-	if err == nil || !strings.HasSuffix(out.String(), "\nmutants: 1 of 3 caught\n") {
+	if err == nil || !strings.HasSuffix(out.String(), "\nmutants: 2 of 4 caught\n") {
 		t.Errorf("got %v and:\n%s", err, out.String())
 	}
 
@@ -131,8 +133,8 @@ func TestOnlyMutantsThatTheTestFindsAreCaught(t *testing.T) {
 	}
 
 	write("sum/sum_test.go", "package sum\n\nimport \"testing\"\n\nfunc TestSumsAreRight(t *testing.T) { t.Fail() }\n")
-	if err := run(context.Background(), &out, "m", []string{"minus"}); err == nil || !strings.Contains(err.Error(), "without any mutant") {
-		t.Errorf("a test that always fails: got %v", err)
+	if err := run(context.Background(), &out, "m", nil); err == nil || !strings.HasSuffix(err.Error(), "without any mutant:\n\t./sum TestSumsAreRight: failed") {
+		t.Errorf("a test that always fails, beside one that does not: got %v", err)
 	}
 }
 

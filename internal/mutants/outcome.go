@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -31,23 +32,21 @@ const patience = 3 * time.Minute
 // workplace is the copy of the work tree that checks run in.
 type workplace struct{ tree string }
 
-// verdicts runs every check of m on the mutant, and says whether all caught it.
+// verdicts runs every check of m on the mutant, one by one, and says whether
+// all caught it.
 func (w workplace) verdicts(ctx context.Context, m *mutant) (said []string, all bool) {
 	all = true
-	for _, check := range m.checks() {
-		o := w.run(ctx, check, m.overlay)
+	say := func(what string, o outcome) {
 		all = all && o == failed
-		said = append(said, fmt.Sprintf("%s %s", check.what(), o))
+		said = append(said, fmt.Sprintf("%s %s", what, o))
+	}
+	for _, t := range m.tests {
+		say(t.what(), w.test(ctx, m.overlay, t))
+	}
+	if m.quickstart {
+		say("quickstart", w.quickstart(ctx, m.overlay))
 	}
 	return said, all
-}
-
-// run runs the single check m, on the code as it is when overlay is empty.
-func (w workplace) run(ctx context.Context, m *mutant, overlay string) outcome {
-	if m.quickstart {
-		return w.quickstart(ctx, overlay)
-	}
-	return w.test(ctx, overlay, m.tests[0])
 }
 
 // command runs go with the overlay also for go commands that the test runs.
@@ -63,27 +62,64 @@ func (w workplace) command(ctx context.Context, overlay string, args ...string) 
 	return cmd
 }
 
+// test runs one test on a mutant: the first fault in it is enough.
 func (w workplace) test(ctx context.Context, overlay string, t test) outcome {
-	args := slices.Concat([]string{"test", "-json", "-count=1", "-timeout", patience.String(), "-run", "^" + t.name + "$"}, t.flags, []string{t.pkg})
-	cmd := w.command(ctx, overlay, args...)
-	out, err := cmd.Output()
+	out, err := w.run(ctx, overlay, t, t.name, "-failfast", "-timeout", patience.String())
 	return judge(out, err, t.name)
 }
 
-// judge reads the events of "go test -json". A test has failed when it began
-// and its package failed: one that panics or hangs may leave no event of its
-// own.
+// together runs tests that have package and flags in common on the code as it
+// is.
+func (w workplace) together(ctx context.Context, ts []test) []outcome {
+	names := make([]string, len(ts))
+	for i, t := range ts {
+		names[i] = t.name
+	}
+	out, err := w.run(ctx, "", ts[0], "("+strings.Join(names, "|")+")", "-timeout", (time.Duration(len(ts)) * patience).String())
+	outcomes := make([]outcome, len(ts))
+	blamed := false
+	for i, t := range ts {
+		outcomes[i] = judge(out, err, t.name)
+		blamed = blamed || outcomes[i] != passed && !passes(out, t.name)
+	}
+	for i, t := range ts {
+		// The package fails for another's fault.
+		if blamed && passes(out, t.name) {
+			outcomes[i] = passed
+		}
+	}
+	return outcomes
+}
+
+// run runs the tests of t's package that match, with t's flags.
+func (w workplace) run(ctx context.Context, overlay string, t test, match string, flags ...string) ([]byte, error) {
+	args := slices.Concat([]string{"test", "-json", "-count=1", "-vet=off", "-run", "^" + match + "$"}, flags, t.flags, []string{t.pkg})
+	return w.command(ctx, overlay, args...).Output()
+}
+
+// event is what is used of a line of "go test -json".
+type event struct{ Action, Test, FailedBuild string }
+
+func events(out []byte) iter.Seq[event] {
+	return func(yield func(event) bool) {
+		for line := range bytes.Lines(out) {
+			var e event
+			if json.Unmarshal(line, &e) == nil && !yield(e) {
+				return
+			}
+		}
+	}
+}
+
+// judge says how a test ended. It has failed when it began and its package
+// failed: one that panics or hangs may leave no event of its own.
 func judge(out []byte, err error, name string) outcome {
 	var ran bool
-	for line := range bytes.Lines(out) {
-		var event struct{ Action, Test, FailedBuild string }
-		if json.Unmarshal(line, &event) != nil {
-			continue
-		}
-		if event.Action == "build-fail" || event.FailedBuild != "" {
+	for e := range events(out) {
+		if e.Action == "build-fail" || e.FailedBuild != "" {
 			return notBuilt
 		}
-		ran = ran || event.Action == "run" && event.Test == name
+		ran = ran || e == event{Action: "run", Test: name}
 	}
 	switch {
 	case !ran:
@@ -92,6 +128,16 @@ func judge(out []byte, err error, name string) outcome {
 		return failed
 	}
 	return passed
+}
+
+// passes says whether a test itself passed, whatever became of its package.
+func passes(out []byte, name string) bool {
+	for e := range events(out) {
+		if (e == event{Action: "pass", Test: name}) {
+			return true
+		}
+	}
+	return false
 }
 
 // quickstart builds the quickstart and lets it judge itself.
