@@ -62,26 +62,16 @@ func (c *Config) check(f *faults) {
 		f.add("Config.Store", "is nil", "a store, such as boltstore.Open gives")
 	}
 	c.checkTopics(f)
-	switch c.StartFrom.Kind {
-	case brokers.StartUnset:
-		f.add("Config.StartFrom", "is not set", "consumer.Earliest, Latest, FromTime or CommittedBy: where a consumer without a position begins has no safe default")
-	case brokers.StartEarliest, brokers.StartLatest:
-	case brokers.StartTime:
-		if c.StartFrom.Time.IsZero() {
-			f.add("Config.StartFrom", "is FromTime of the zero time", "a time")
-		}
-	case brokers.StartGroup:
-		if c.StartFrom.Group == "" || c.StartFrom.Group == c.Name {
-			f.add("Config.StartFrom", "is CommittedBy("+quoteBounded(c.StartFrom.Group)+")", "the name of another group or durable")
-		}
-	default:
-		f.add("Config.StartFrom", fmt.Sprintf("has the unknown kind %d", c.StartFrom.Kind), "consumer.Earliest, Latest, FromTime or CommittedBy")
+	if err := c.StartFrom.Validate(); err != nil {
+		f.add("Config.StartFrom", err.Error(), "consumer.Earliest, Latest, FromTime of a time, or CommittedBy another group or durable")
+	} else if c.StartFrom.Kind == brokers.StartGroup && c.StartFrom.Group == c.Name {
+		f.add("Config.StartFrom", "is CommittedBy("+quoteBounded(c.StartFrom.Group)+"), the consumer itself", "the name of another group or durable")
 	}
 	intRange(f, "Config.Workers", &c.Workers, 16, 1, maxWorkers)
 	intRange(f, "Config.Unfinished.Messages", &c.Unfinished.Messages, max(6_000, 2*min(c.Workers, maxWorkers)), max(1, min(c.Workers, maxWorkers)), maxUnfinished)
 	intRange(f, "Config.Unfinished.Bytes", &c.Unfinished.Bytes, 64<<20, minUnfinishedMem, 1<<40)
 	durationRange(f, "Config.Lease", &c.Lease, 30*time.Second, dedup.MinLease, dedup.MaxLease)
-	durationRange(f, "Config.Drain", &c.Drain, 25*time.Second, time.Millisecond, maxDrain)
+	durationRange(f, "Config.Drain", &c.Drain, brokers.DefaultDrain, time.Millisecond, maxDrain)
 	for i, m := range c.Middleware {
 		if m == nil {
 			f.add(fmt.Sprintf("Config.Middleware[%d]", i), "is nil", "a function, or left out")

@@ -104,6 +104,7 @@ func Run(t *testing.T, h Harness) {
 		{"StartFromChoosesWhereANewConsumerBegins", startFrom},
 		{"APositionWinsOverStartFrom", positionWins},
 		{"AMissingTopicIsAStartError", missingTopic},
+		{"ATopicThatIsNamedTwiceIsAStartError", topicTwice},
 		{"ADeletedTopicIsReported", deletedTopic},
 		{"FloorsFollowTheAcks", floors},
 		{"AMarkIsFoundByTheNextOwner", mark},

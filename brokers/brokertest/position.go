@@ -58,6 +58,9 @@ func startFrom(t *testing.T, w *world) {
 		t.Errorf("group: %s", values(got))
 	}
 	refused(brokers.Start{})
+	refused(brokers.Start{Kind: brokers.StartTime})
+	refused(brokers.Start{Kind: brokers.StartGroup})
+	refused(brokers.Start{Kind: brokers.StartGroup + 1})
 	refused(brokers.Start{Kind: brokers.StartGroup, Group: "nobody"})
 }
 
@@ -86,6 +89,14 @@ func positionWins(t *testing.T, w *world) {
 	spec.StartFrom = brokers.Start{Kind: brokers.StartLatest}
 	if got := w.open(t, b, spec).receive(t, 2); sorted(got) != "[m2 m3]" {
 		t.Fatalf("received %s", values(got))
+	}
+}
+
+func topicTwice(t *testing.T, w *world) {
+	topic := w.h.NewTopic(t, 1)
+	var fault *brokers.StartError
+	if _, err := w.connect(t).Open(t.Context(), w.spec(topic, topic)); !errors.As(err, &fault) || !strings.Contains(err.Error(), topic) {
+		t.Fatalf("open: %v", err)
 	}
 }
 

@@ -22,9 +22,6 @@ import (
 // rosterPatience is how long a rebalance may hide what the members of a group are.
 const rosterPatience = 5 * time.Second
 
-// defaultDrain is for a spec that leaves it out.
-const defaultDrain = 25 * time.Second
-
 // topicName is what Kafka allows, in length and letters.
 var topicName = regexp.MustCompile(`^[a-zA-Z0-9._-]{1,249}$`)
 
@@ -49,34 +46,15 @@ func (b *broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 }
 
 func (b *broker) checkSpec(spec brokers.Spec) error {
-	var wrong []error
+	wrong := []error{spec.Validate()}
 	if !topicName.MatchString(spec.Consumer) {
 		wrong = append(wrong, errors.New("Consumer must be 1 to 249 letters, digits, '.', '_' or '-'"))
 	}
-	if len(spec.Topics) == 0 {
-		wrong = append(wrong, errors.New("Topics is empty"))
-	}
-	for i, t := range spec.Topics {
+	for _, t := range spec.Topics {
 		d := b.Destinations(spec.Consumer, t)
 		if !topicName.MatchString(t) || !topicName.MatchString(d.DeadLetter) || !topicName.MatchString(d.Retry) {
 			wrong = append(wrong, fmt.Errorf("topic %q is no name of a topic, or too long for its destinations", t))
 		}
-		if slices.Contains(spec.Topics[:i], t) {
-			wrong = append(wrong, fmt.Errorf("topic %q is named twice", t))
-		}
-	}
-	switch spec.StartFrom.Kind {
-	case brokers.StartEarliest, brokers.StartLatest:
-	case brokers.StartTime:
-		if spec.StartFrom.Time.IsZero() {
-			wrong = append(wrong, errors.New("StartFrom is a time, and none is given"))
-		}
-	case brokers.StartGroup:
-		if spec.StartFrom.Group == "" {
-			wrong = append(wrong, errors.New("StartFrom is another group, and none is named"))
-		}
-	default:
-		wrong = append(wrong, errors.New("StartFrom is not set: say where a consumer without a position begins"))
 	}
 	return errors.Join(wrong...)
 }
@@ -202,7 +180,7 @@ func (b *broker) checkPredecessor(ctx context.Context, spec brokers.Spec, topics
 
 func (b *broker) newSource(spec brokers.Spec, reads map[string]string) *source {
 	if spec.Drain <= 0 {
-		spec.Drain = defaultDrain
+		spec.Drain = brokers.DefaultDrain
 	}
 	chan1 := func() chan struct{} { return make(chan struct{}, 1) }
 	s := &source{

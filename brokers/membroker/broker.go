@@ -235,8 +235,8 @@ func (b *Broker) answers() bool {
 // Open joins a member to the consumer's group. Destinations that are missing
 // are made, with as many partitions as the topic has.
 //
-// Errors: a [*brokers.StartError] for an empty spec, a missing topic and an
-// unknown group in StartFrom; [ErrUnavailable] when ctx ended first.
+// Errors: a [*brokers.StartError] for a spec that is not valid, a missing topic
+// and an unknown group in StartFrom; [ErrUnavailable] when ctx ended first.
 func (b *Broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, error) {
 	if err := b.reach(ctx); err != nil {
 		return nil, err
@@ -244,13 +244,11 @@ func (b *Broker) Open(ctx context.Context, spec brokers.Spec) (brokers.Source, e
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	what := fmt.Sprintf("open consumer %q", spec.Consumer)
-	switch {
-	case b.closed:
+	if b.closed {
 		return nil, brokers.ErrClosed
-	case spec.Consumer == "" || len(spec.Topics) == 0:
-		return nil, &brokers.StartError{What: what, Wrong: "consumer and topics must be set"}
-	case spec.StartFrom.Kind == brokers.StartUnset:
-		return nil, &brokers.StartError{What: what, Wrong: "StartFrom must be set"}
+	}
+	if err := spec.Validate(); err != nil {
+		return nil, &brokers.StartError{What: what, Wrong: "spec", Err: err}
 	}
 	spec.Topics = slices.Clone(spec.Topics)
 	for _, name := range spec.Topics {

@@ -34,7 +34,7 @@ var _ brokers.Source = (*source)(nil)
 
 func newSource(b *Broker, g *group, spec brokers.Spec) *source {
 	if spec.Drain <= 0 {
-		spec.Drain = 25 * time.Second
+		spec.Drain = brokers.DefaultDrain
 	}
 	s := &source{
 		b: b, g: g, spec: spec, wake: make(chan struct{}, 1), events: serial.New(),

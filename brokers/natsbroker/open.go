@@ -46,21 +46,16 @@ func (b *Broker) checkSpec(spec *brokers.Spec) error {
 		return err
 	}
 	what := fmt.Sprintf("open consumer %q", spec.Consumer)
-	switch {
-	case b.nc.IsClosed():
+	if b.nc.IsClosed() {
 		return &brokers.StartError{What: what, Wrong: "the connection is closed"}
-	case len(spec.Topics) == 0:
-		return &brokers.StartError{What: what, Wrong: "Topics is empty"}
-	case spec.StartFrom.Kind == brokers.StartUnset || spec.StartFrom.Kind > brokers.StartGroup:
-		return &brokers.StartError{What: what, Wrong: "StartFrom must be said"}
+	}
+	if err := spec.Validate(); err != nil {
+		return &brokers.StartError{What: what, Wrong: "spec", Err: err}
 	}
 	spec.Topics = slices.Clone(spec.Topics)
-	for i, topic := range spec.Topics {
+	for _, topic := range spec.Topics {
 		if err := checkName("stream", topic); err != nil {
 			return err
-		}
-		if slices.Contains(spec.Topics[:i], topic) {
-			return &brokers.StartError{What: what, Wrong: fmt.Sprintf("stream %q is named twice", topic)}
 		}
 	}
 	for _, topic := range spec.Topics {
