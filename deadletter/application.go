@@ -16,10 +16,9 @@ type application struct {
 	c       ApplyConfig
 	report  Report
 	letters letterReader
-	started time.Time
-	copies  int     // published by this call
-	trusted bool    // the canary has succeeded
-	waiting []*item // sent by this call, and not known to be answered
+	due     time.Time // of the next copy, by the rate
+	trusted bool      // the canary has succeeded
+	waiting []*item   // sent by this call, and not known to be answered
 }
 
 // batchSize keeps batches small where they are paced, so that a stop stops.

@@ -99,7 +99,7 @@ func (e *StoppedError) Error() string { return "replay stopped: " + e.Why }
 // (also of the same name) or store; those of the broker and the store, after which it is called again.
 func (q *Queue) Apply(ctx context.Context, f *PlanFile, c ApplyConfig) (Report, error) {
 	a := &application{
-		q: q, f: f, c: c, report: Report{Counts: map[Did]int{}}, started: time.Now(),
+		q: q, f: f, c: c, report: Report{Counts: map[Did]int{}},
 		letters: letterReader{q: q, to: f.To, cursors: map[int32]*cursor{}},
 	}
 	defer a.letters.close()

@@ -26,6 +26,29 @@ func TestARateIsKept(t *testing.T) {
 	})
 }
 
+// What was not sent while an application waited is not made up for: the handlers
+// have live traffic to do as well.
+func TestARateIsKeptAlsoAfterAWait(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.handleBy(terminal)
+		d.digest(orders(21)...)
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		go func() {
+			time.Sleep(time.Minute) // the canary waits for so long
+			stop := d.consume()
+			time.Sleep(time.Minute)
+			stop()
+		}()
+		var sent []time.Time
+		d.apply(f, deadletter.ApplyConfig{Rate: 5, Canary: 1, Each: func(deadletter.Result) { sent = append(sent, time.Now()) }})
+		if took := sent[20].Sub(sent[1]); took < 3500*time.Millisecond {
+			t.Errorf("20 copies, at 5 a second, took %v after a minute's wait", took)
+		}
+		time.Sleep(2 * time.Minute) // the consumer ends
+	})
+}
+
 func TestADryRunChangesNothing(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)

@@ -178,7 +178,7 @@ func (a *application) publish(ctx context.Context, works []*work) error {
 	if len(works) == 0 {
 		return nil
 	}
-	if err := a.pace(ctx); err != nil {
+	if err := a.pace(ctx, len(works)); err != nil {
 		return err
 	}
 	messages := make([]brokers.Outgoing, len(works))
@@ -209,7 +209,6 @@ func (a *application) publish(ctx context.Context, works []*work) error {
 			if err := answers[i].Err; err != nil {
 				return fmt.Errorf("note that letter %q was sent: %w", w.it.ID, err)
 			}
-			a.copies++
 			a.did(w.it, DidSend, "")
 		}
 	}
@@ -249,13 +248,19 @@ func (a *application) confirmed(ctx context.Context, messages []brokers.Outgoing
 	return errs
 }
 
-// pace waits until the copies so far keep to the rate.
-func (a *application) pace(ctx context.Context) error {
+// pace waits until n more copies keep to the rate. What was not sent while the
+// application waited for answers is not made up for.
+func (a *application) pace(ctx context.Context, n int) error {
 	if a.c.Rate <= 0 {
 		return nil
 	}
-	due := a.started.Add(time.Duration(float64(a.copies) / a.c.Rate * float64(time.Second)))
-	return sleep(ctx, time.Until(due))
+	now := time.Now()
+	if a.due.Before(now) {
+		a.due = now
+	}
+	wait := a.due.Sub(now)
+	a.due = a.due.Add(time.Duration(min(float64(n)/a.c.Rate*float64(time.Second), float64(longestPlan))))
+	return sleep(ctx, wait)
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
