@@ -180,7 +180,7 @@ func (c *Consumer) sweep(ctx context.Context) error {
 		return nil
 	}
 	c.degraded("expiry", err)
-	if errors.Is(err, dedup.ErrClosed) || errors.As(err, new(*dedup.DamagedError)) {
+	if dedup.IsUnusable(err) {
 		return &brokers.StartError{
 			What:  fmt.Sprintf("consumer %q with %s", c.cfg.Name, c.cfg.Store.Info().Kind),
 			Wrong: "the store does nothing more until it is opened again", Err: err,

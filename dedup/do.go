@@ -207,8 +207,7 @@ func (a *attempt) apply(ctx context.Context, op Op) (Answer, error) {
 		if err == nil {
 			return answers[0], answers[0].Err
 		}
-		var damaged *DamagedError
-		if errors.Is(err, ErrClosed) || errors.As(err, &damaged) || !sleep(ctx, nil, jittered(delay)) {
+		if IsUnusable(err) || !sleep(ctx, nil, jittered(delay)) {
 			return Answer{}, err
 		}
 	}

@@ -29,10 +29,16 @@ type Store interface {
 	// own token and fence.
 	Apply(ctx context.Context, ops []Op) ([]Answer, error)
 
-	// Lookup reads records; State is Absent where there is none. It may show
-	// what a commit under way has not yet made durable.
+	// Lookup returns one record for each key, in the same order; State is Absent
+	// where there is none. It may show what a commit under way has not yet made
+	// durable.
+	//
+	// Errors, of all that reads: [ErrClosed]; [*DamagedError]; ctx.Err() or an
+	// error of the medium. Who asks tries again. Those of a scan are yielded
+	// once, last.
 	Lookup(ctx context.Context, keys []Key) ([]Record, error)
-	// Letters reads notes by dl-id; State is LetterNone where there is none.
+	// Letters returns one note for each dl-id, in the same order; State is
+	// LetterNone where there is none.
 	Letters(ctx context.Context, ids []string) ([]Letter, error)
 	// Scan goes through all records of a consumer ("" for all), in no
 	// particular order, as of some moment during the call. It does not hold up
@@ -126,4 +132,11 @@ type DamagedError struct {
 
 func (e *DamagedError) Error() string {
 	return fmt.Sprintf("%s: %s; may be lost: %s; to go on: %s", e.Where, e.What, e.Lost, e.Mend)
+}
+
+// IsUnusable says that the store which gave err does nothing more until it is
+// opened again: it is closed, or damaged. After any other error it may be asked
+// again.
+func IsUnusable(err error) bool {
+	return errors.Is(err, ErrClosed) || errors.As(err, new(*DamagedError))
 }

@@ -2,7 +2,6 @@ package dedup
 
 import (
 	"context"
-	"errors"
 	"time"
 )
 
@@ -33,11 +32,8 @@ func KeepSwept(ctx context.Context, s Store, every time.Duration) error {
 		every = sweepEvery
 	}
 	for sleep(ctx, nil, every) {
-		if err := SweepDue(ctx, s); err != nil {
-			var damaged *DamagedError
-			if errors.Is(err, ErrClosed) || errors.As(err, &damaged) {
-				return err
-			}
+		if err := SweepDue(ctx, s); IsUnusable(err) {
+			return err
 		}
 	}
 	return ctx.Err()
