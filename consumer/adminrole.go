@@ -95,8 +95,7 @@ var opRoles = []opRole{
 	{dedup.Reopen, "deciding about effects of %s", func(op *dedup.Op, _ *opStanding) bool { return len(op.Operator.Decide) > 0 }, AdminApprove},
 	{dedup.Reopen, "running %s again, whose letter is held,", letterHeld, AdminApprove},
 	{dedup.Reopen, "running %s with other content", func(op *dedup.Op, s *opStanding) bool {
-		was, becomes := s.record.Fingerprint, op.Operator.Fingerprint
-		return was.Rule == becomes.Rule && was.Sum != becomes.Sum
+		return s.record.Fingerprint.Differs(op.Operator.Fingerprint)
 	}, AdminApprove},
 	{dedup.Reopen, "running %s again", nil, AdminReplay},
 

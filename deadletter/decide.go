@@ -126,7 +126,7 @@ func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 	// What nobody has noted names its run by the letter.
 	present := keyless || e.Note.State != dedup.LetterNone && e.Note.Opened == r.Opened ||
 		e.Note.State == dedup.LetterNone && l.Run == r.Run
-	same := l.Fingerprint.Rule != r.Fingerprint.Rule || l.Fingerprint.Sum == r.Fingerprint.Sum
+	other := l.Fingerprint.Differs(r.Fingerprint)
 	switch r.State {
 	case dedup.Absent:
 		return Decision{Action: Send, Why: "no record"}
@@ -141,18 +141,18 @@ func byRecord(e *Entry, r *dedup.Record, t Terms) Decision {
 		}
 		return Decision{Action: Refuse, Why: "in doubt: find out whether it happened", Approvable: true}
 	case dedup.Tombstone:
-		if r.Outcome == dedup.Succeeded && same {
+		if r.Outcome == dedup.Succeeded && !other {
 			return Decision{Action: Resolve, Why: "succeeded, and archived"}
 		}
 		return Decision{Action: Refuse, Why: "archived as " + r.Outcome.String() + ", which is for good"}
 	case dedup.Succeeded:
-		if !same {
+		if other {
 			return Decision{Action: Refuse, Why: "its id has succeeded with other content"}
 		}
 		return Decision{Action: Resolve, Why: "succeeded meanwhile"}
 	case dedup.Failed, dedup.Retryable:
 		switch {
-		case !same:
+		case other:
 			return Decision{Action: Refuse, Why: "its id " + stands(r) + ", with other content", Approvable: true}
 		case present:
 			return Decision{Action: Reopen, Why: "its operation " + stands(r)}

@@ -209,23 +209,24 @@ func (r *fields) reason() Reason {
 	return reason
 }
 
-func (r *fields) fingerprint() (fp dedup.Fingerprint) {
+func (r *fields) fingerprint() dedup.Fingerprint {
 	text, there := r.find(hFingerprint)
-	if !there {
-		return fp
-	}
-	rule, sum, _ := strings.Cut(text, ":")
-	n, err := strconv.ParseUint(rule, 10, 32)
-	if err != nil || n == 0 || len(sum) != 2*len(fp.Sum) {
+	fp, ok := parseFingerprint(text)
+	if there && !ok {
 		r.wrong(hFingerprint, "is not the number of a rule, a colon and 64 hexadecimal digits")
-		return fp
 	}
-	if _, err := hex.Decode(fp.Sum[:], []byte(sum)); err != nil {
-		r.wrong(hFingerprint, "is not the number of a rule, a colon and 64 hexadecimal digits")
-		return dedup.Fingerprint{}
-	}
-	fp.Rule = uint32(n)
 	return fp
+}
+
+// parseFingerprint reads what formatFingerprint wrote; zero for anything else.
+func parseFingerprint(text string) (fp dedup.Fingerprint, ok bool) {
+	rule, digits, _ := strings.Cut(text, ":")
+	n, err := strconv.ParseUint(rule, 10, 32)
+	sum, err2 := hex.DecodeString(digits)
+	if err != nil || err2 != nil || n == 0 || len(sum) != len(fp.Sum) {
+		return fp, false
+	}
+	return dedup.Fingerprint{Rule: uint32(n), Sum: [32]byte(sum)}, true
 }
 
 func (r *fields) source() Source {

@@ -12,7 +12,6 @@ import (
 	"io"
 	"iter"
 	"math"
-	"strings"
 	"time"
 
 	"github.com/onceward/onceward/dedup"
@@ -93,12 +92,10 @@ func (s *noteSeen) is(n *dedup.Letter) bool {
 	return s.State == n.State.String() && s.Run == n.Run
 }
 
-// says whether the letter's content is not known to be another than fp is of.
-func (it *item) says(fp dedup.Fingerprint) bool {
-	rule, _, _ := strings.Cut(it.Fingerprint, ":")
-	other := formatFingerprint(fp)
-	own, _, _ := strings.Cut(other, ":")
-	return rule != own || it.Fingerprint == other
+// sameContent says that the letter is not known to be of other content than fp.
+func (it *item) sameContent(fp dedup.Fingerprint) bool {
+	own, ok := parseFingerprint(it.Fingerprint)
+	return it.Fingerprint == "" || ok && !own.Differs(fp)
 }
 
 // key is the item's key; zero without one.

@@ -154,7 +154,7 @@ func (a *application) reopening(w *work) (dedup.Op, bool) {
 	if !w.reopen {
 		return dedup.Op{}, false
 	}
-	it, seen := w.it, dedup.Seen{State: w.r.State, Run: w.r.Run, Fence: w.r.Fence}
+	it, seen := w.it, w.r.Seen()
 	if it.Key != "" {
 		// As the plan saw it, since when another process of this job may have opened it.
 		seen = dedup.Seen{State: it.Record.state(), Run: it.Record.Run, Fence: it.Record.Fence}

@@ -43,7 +43,7 @@ func (a *application) next(w *work) (step, string) {
 		case n.Job == a.f.Job && n.State == dedup.LetterOpen:
 			// Taken by this job, which then died. Moved on is not sent.
 			switch moved := w.r.Ended() != dedup.Absent && !it.Record.is(&w.r); {
-			case moved && it.says(w.r.Fingerprint):
+			case moved && it.sameContent(w.r.Fingerprint):
 				return doResolve, "its operation is finished"
 			case !moved: // else its copy meets the other content, and that is a conflict for people
 				w.reopen = it.Decision.Action == Reopen

@@ -40,6 +40,10 @@ type Fingerprint struct {
 	Rule uint32
 }
 
+// Differs says that f and o are known to be of different content. Where their
+// rules differ, nobody knows.
+func (f Fingerprint) Differs(o Fingerprint) bool { return f.Rule == o.Rule && f.Sum != o.Sum }
+
 // PayloadRule is the rule where nothing else is said: SHA-256 of the whole
 // content, as it is.
 const PayloadRule = 1

@@ -173,7 +173,7 @@ func claim(r *Record, op *Op, env Env) (a Answer, changed bool) {
 // when the claim may take it over.
 func standing(r *Record, op *Op, env Env) (k AnswerKind, wait time.Duration) {
 	switch {
-	case r.Fingerprint.Rule == op.Fingerprint.Rule && r.Fingerprint.Sum != op.Fingerprint.Sum:
+	case r.Fingerprint.Differs(op.Fingerprint):
 		return Conflict, 0
 	case r.Ended() == Succeeded:
 		return DuplicateSucceeded, 0

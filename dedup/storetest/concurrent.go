@@ -56,7 +56,7 @@ var concurrentChecks = []check{
 			r := s.record(c.key)
 			kinds := s.together(10, func(n int) []dedup.Op {
 				return []dedup.Op{{Kind: dedup.Reopen, Key: c.key, Operator: &dedup.OperatorOp{
-					Seen: seen(r), LetterRun: 1, Fingerprint: digest(1), Job: fmt.Sprint("job ", n), Letter: "letter-1", Who: "ann", Why: "fixed",
+					Seen: r.Seen(), LetterRun: 1, Fingerprint: digest(1), Job: fmt.Sprint("job ", n), Letter: "letter-1", Who: "ann", Why: "fixed",
 				}}}
 			})
 			if kinds[dedup.Done] != 1 || kinds[dedup.Refused] != 9 {

@@ -263,7 +263,7 @@ var faults = []fault{
 	{name: "what was seen not compared", before: func(r *dedup.Record, op *dedup.Op, _ *dedup.Env) {
 		if op.Operator != nil {
 			o := *op.Operator
-			o.Seen = seen(*r)
+			o.Seen = r.Seen()
 			op.Operator = &o
 		}
 	}},

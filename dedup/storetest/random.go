@@ -235,7 +235,7 @@ func (q *sequence) drawLetter(op *dedup.Op) {
 
 func (q *sequence) drawOperator(op *dedup.Op) {
 	r := q.record(op.Key)
-	o := &dedup.OperatorOp{Seen: seen(r), Who: "ann", Why: "asked", LetterRun: r.Run, Fingerprint: digest(1)}
+	o := &dedup.OperatorOp{Seen: r.Seen(), Who: "ann", Why: "asked", LetterRun: r.Run, Fingerprint: digest(1)}
 	op.Operator = o
 	if r.State != dedup.Absent && q.often(1, "stale") {
 		o.Seen.Fence++

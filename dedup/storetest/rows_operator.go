@@ -169,7 +169,7 @@ var operatorRows = []check{
 		s.end(c, dedup.Success, dedup.Succeeded)
 		r := s.record(c.key)
 		asSeen := func(job string) func(*dedup.OperatorOp) {
-			return func(o *dedup.OperatorOp) { o.Seen, o.LetterRun, o.Job = seen(r), r.Run, job }
+			return func(o *dedup.OperatorOp) { o.Seen, o.LetterRun, o.Job = r.Seen(), r.Run, job }
 		}
 		s.operate(dedup.Reopen, c.key, dedup.Done, asSeen("job-1"))
 		before := s.record(c.key)

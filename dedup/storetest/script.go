@@ -204,7 +204,7 @@ func plain(t time.Time) time.Time {
 func (s *session) operate(k dedup.Kind, key dedup.Key, kind dedup.AnswerKind, change ...func(*dedup.OperatorOp)) dedup.Answer {
 	s.Helper()
 	r := s.record(key)
-	o := dedup.OperatorOp{Seen: seen(r), Who: "ann", Why: "asked the bank"}
+	o := dedup.OperatorOp{Seen: r.Seen(), Who: "ann", Why: "asked the bank"}
 	if k == dedup.Reopen {
 		o.Job, o.Letter, o.LetterRun, o.Fingerprint = "job-1", "letter-1", r.Run, r.Fingerprint
 	}
@@ -215,8 +215,6 @@ func (s *session) operate(k dedup.Kind, key dedup.Key, kind dedup.AnswerKind, ch
 	s.want(k.String(), a, kind)
 	return a
 }
-
-func seen(r dedup.Record) dedup.Seen { return dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence} }
 
 // note says that the letter of the run that c belongs to is confirmed.
 func (s *session) note(id string, c held, change ...func(*dedup.Letter)) {

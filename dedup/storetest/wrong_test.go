@@ -306,7 +306,7 @@ func (w *wrong) Sweep(ctx context.Context, limit int) (dedup.Swept, error) {
 	var swept dedup.Swept
 	for _, key := range slices.Collect(maps.Keys(w.records)) {
 		r := w.records[key]
-		op := dedup.Op{Kind: dedup.Sweep, Key: r.Key, Operator: &dedup.OperatorOp{Seen: seen(r)}}
+		op := dedup.Op{Kind: dedup.Sweep, Key: r.Key, Operator: &dedup.OperatorOp{Seen: r.Seen()}}
 		if swept.Records >= limit {
 			swept.More = true
 			return swept, nil

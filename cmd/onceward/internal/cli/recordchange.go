@@ -61,7 +61,7 @@ func (a *app) change(use, about, warning, reason string, kind dedup.Kind) *cobra
 
 func (a *app) changeOne(ctx context.Context, s *session, r *dedup.Record, use string, kind dedup.Kind, why string) error {
 	answers, err := dedup.Apply(ctx, s.queue.Store, []dedup.Op{{Kind: kind, Key: r.Key, Operator: &dedup.OperatorOp{
-		Seen: dedup.Seen{State: r.State, Run: r.Run, Fence: r.Fence}, Who: s.who, Why: why,
+		Seen: r.Seen(), Who: s.who, Why: why,
 	}}})
 	if err != nil {
 		return err
