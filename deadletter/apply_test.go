@@ -1,6 +1,7 @@
 package deadletter_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -46,6 +47,33 @@ func TestARateIsKeptAlsoAfterAWait(t *testing.T) {
 			t.Errorf("20 copies, at 5 a second, took %v after a minute's wait", took)
 		}
 		time.Sleep(2 * time.Minute) // the consumer ends
+	})
+}
+
+// A topic that is full or was removed, or a right that is missing: who waits for
+// such copies waits for ever.
+func TestWhatNoCopyIsConfirmedOfIsNotSent(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.handleBy(terminal)
+		d.digest(`{"order_id":"a"}`, `v2 {"order_id":"b"}`)
+		d.mend(nil)
+		d.digest(`{"order_id":"c"}`)
+		var text bytes.Buffer
+		if _, err := d.q.PlanRerun(t.Context(), deadletter.Rerun{Scope: "order.create", ID: "c", Who: "ann", Why: "wrong price"}, &text); err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []*deadletter.PlanFile{d.plan(deadletter.Selection{}), d.readPlan(text.Bytes())} {
+			refusing := *d.q
+			refusing.Broker = mute{d.broker}
+			if r, err := refusing.Apply(t.Context(), f, deadletter.ApplyConfig{}); !errors.Is(err, brokers.ErrNoDestination) || r.Counts[deadletter.DidFail] != f.Letters {
+				t.Fatalf("%+v, %v", r, err)
+			}
+			want(t, "outcome without a copy", d.outcomes(f), map[deadletter.Outcome]int{deadletter.NotSent: f.Letters})
+			want(t, "applied again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: f.Letters})
+			want(t, "outcome with one", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Waiting: f.Letters})
+			d.digest()
+			want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: f.Letters})
+		}
 	})
 }
 

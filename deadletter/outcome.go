@@ -19,11 +19,11 @@ const (
 	InDoubt     Outcome = "in doubt"
 	Waiting     Outcome = "waiting"  // sent, and to be tried (again) or running
 	Resolved    Outcome = "resolved" // without being sent
-	NotSent     Outcome = "not sent" // the plan was not applied so far, or it changed before
+	NotSent     Outcome = "not sent" // the plan was not applied so far, or it changed before, or no copy is confirmed
 	Refused     Outcome = "refused"
 	Skipped     Outcome = "skipped" // by the plan, or by its handler
 	Gone        Outcome = "gone"    // its message was not in the topic any more
-	Unknown     Outcome = "unknown" // finished so long ago that its record is forgotten
+	Unknown     Outcome = "unknown" // its record is forgotten, or tells of what another plan has done since
 )
 
 // LetterOutcome is what has become of one letter of a plan by now.
@@ -166,6 +166,8 @@ func outcomeOf(it *item, n *dedup.Letter, r *dedup.Record, job string) Outcome {
 		return outcomeOfState(r.Ended()) // the note follows with the delivery's end
 	case it.Key != "" && !it.Record.is(r) && r.State == dedup.InDoubt:
 		return InDoubt
+	case n.State == dedup.LetterOpen:
+		return NotSent // taken, and no copy is confirmed: nothing comes before the plan is applied again
 	}
 	return Waiting
 }
@@ -173,12 +175,14 @@ func outcomeOf(it *item, n *dedup.Letter, r *dedup.Record, job string) Outcome {
 // outcomeOfRerun is for a message that is no letter.
 func outcomeOfRerun(it *item, r *dedup.Record, job string) Outcome {
 	switch {
-	case r.State == dedup.Absent:
+	case r.State == dedup.Absent, r.Job != job && r.Run > it.Record.Run+1: // one of the runs may have been this job's
 		return Unknown
 	case it.Record.is(r) || r.Job != job:
 		return NotSent
 	case r.State == dedup.InDoubt || r.Ended() != dedup.Absent:
 		return outcomeOfState(r.State)
+	case !r.Sent:
+		return NotSent // opened, and no copy is confirmed
 	}
 	return Waiting
 }

@@ -47,7 +47,7 @@ func TestACopyThatIsNotConfirmedIsNotCountedAsSent(t *testing.T) {
 			if r.Counts[deadletter.DidSend] != 0 || r.Counts[deadletter.DidFail] != 1 || (err != nil) == (fault == brokers.ErrTooLarge) {
 				t.Errorf("%v: %+v, %v", fault, r, err)
 			}
-			want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Waiting: 1})
+			want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.NotSent: 1})
 			d.mem.FailPublish("orders.billing.retry", nil)
 			want(t, "again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
 			d.digest()

@@ -442,5 +442,13 @@ func TestWhatSucceededWronglyRunsAgainFromItsSource(t *testing.T) {
 		if d.runs["early"] != 1 || d.runs["a"] != 2 || d.runs["b"] != 2 {
 			t.Errorf("runs %v", d.runs)
 		}
+		// Of a record that ran again since, nobody can say what this plan came to.
+		var again bytes.Buffer
+		if _, err := d.q.PlanRerun(t.Context(), deadletter.Rerun{Scope: "order.create", ID: "a", Who: "ann", Why: "wrong again"}, &again); err != nil {
+			t.Fatal(err)
+		}
+		d.apply(d.readPlan(again.Bytes()), deadletter.ApplyConfig{})
+		d.digest()
+		want(t, "outcome after another", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 1, deadletter.Unknown: 1})
 	})
 }

@@ -53,6 +53,9 @@ func TestRecordsAreSeenAndChanged(t *testing.T) {
 	until := time.Now().Add(time.Second).UTC().Format(time.RFC3339)
 	ran := r.ran.Load()
 	call(t, "record", "rerun", "--scope", "order.create", "--completed-between", began, until, "--why", "wrong tax", "-o", plan, via).want(t, cli.Done)
+	if before := call(t, "dlq", "replay", "status", plan, via).want(t, cli.Partly).shows(t, "not sent  1"); strings.Contains(before.stderr, "faster") {
+		t.Errorf("that it had succeeded is why it is to run again: %s", before.stderr)
+	}
 	call(t, "dlq", "replay", "apply", plan, "--yes", via).want(t, cli.Done)
 	call(t, "dlq", "replay", "status", plan, "--wait", "20s", via).want(t, cli.Done).shows(t, "succeeded  1")
 	if now := r.ran.Load(); now != ran+1 {

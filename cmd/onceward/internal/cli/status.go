@@ -29,11 +29,12 @@ but what their operations came to.
                 id: then the same letter is open again
   held          failed for the third time: a person must look, see dlq open
   in doubt      its handler cannot tell whether it happened
-  not sent      the plan was not applied so far, or something had changed before
+  not sent      the plan was not applied so far, or something had changed before, or
+                no copy could be sent: apply it again
   refused       a person must look first: dlq show says why
   skipped       not now, another job's, or not for this handler
   gone          its message was not in the topic any more
-  unknown       finished so long ago that its record is forgotten
+  unknown       its record is forgotten, or tells of what another plan has done since
 
 Exit status 4 unless all have succeeded or are resolved.`,
 		Example: "  onceward dlq replay status plan.jsonl --each",
@@ -130,7 +131,7 @@ func (a *app) showStatus(ctx context.Context, s *session, p *deadletter.PlanFile
 			return err
 		}
 		out.Counts[e.Outcome]++
-		if e.Outcome == deadletter.NotSent && e.Record.State == dedup.Succeeded {
+		if e.Outcome == deadletter.NotSent && e.ID != "" && e.Record.State == dedup.Succeeded { // what is to run again had succeeded before
 			done++
 		}
 		switch {
