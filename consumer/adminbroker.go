@@ -3,7 +3,6 @@ package consumer
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -168,13 +167,7 @@ func (a *admin) publish(w http.ResponseWriter, r *request) *refusal {
 	if refusal := a.topics.refuse(ctx, slices.Sorted(maps.Keys(to)), true); refusal != nil {
 		return refusal
 	}
-	errs := a.c.cfg.Broker.Publish(ctx, messages)
-	if len(errs) != len(messages) {
-		errs = make([]error, len(messages))
-		for i := range errs {
-			errs[i] = fmt.Errorf("%w: the broker did not say", brokers.ErrUnknownOutcome)
-		}
-	}
+	errs := brokers.Publish(ctx, a.c.cfg.Broker, messages)
 	answer := adminapi.PublishResponse{Errors: make([]*adminapi.Fault, len(messages))}
 	var first error
 	notStored := 0

@@ -2,8 +2,6 @@ package consumer
 
 import (
 	"context"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -42,11 +40,7 @@ func (p *pipeline) publish() {
 func (p *pipeline) send(batch []*task, messages []brokers.Outgoing) {
 	ctx, cancel := context.WithTimeout(p.hard, publishTimeout)
 	defer cancel()
-	errs := p.cfg.Broker.Publish(ctx, messages)
-	if len(errs) != len(batch) {
-		err := fmt.Errorf("broker returned %d results for %d messages", len(errs), len(batch))
-		errs = slices.Repeat([]error{err}, len(batch))
-	}
+	errs := brokers.Publish(ctx, p.cfg.Broker, messages)
 	p.post(func() {
 		p.publishing--
 		for i, t := range batch {

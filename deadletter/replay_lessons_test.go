@@ -1,7 +1,10 @@
 package deadletter_test
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -67,6 +70,39 @@ func TestACopyWhoseConfirmationIsLostIsSentAgainAndRunsOnce(t *testing.T) {
 		d.digest()
 		d.once("a", "b")
 		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.Succeeded: 2})
+	})
+}
+
+// miscounting is a broker that does not know whether it has stored a message
+// and, asked again, answers for one more than there are.
+type miscounting struct {
+	browsing
+	asked int
+}
+
+func (m *miscounting) Publish(_ context.Context, messages []brokers.Outgoing) []error {
+	n := len(messages)
+	if m.asked++; m.asked > 1 {
+		n++
+	}
+	return slices.Repeat([]error{brokers.ErrUnknownOutcome}, n)
+}
+
+func TestABrokerThatMiscountsHasSentNothing(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.handleBy(terminal)
+		d.digest(`{"order_id":"a"}`)
+		d.mend(nil)
+		f := d.plan(deadletter.Selection{})
+		d.q.Broker = &miscounting{browsing: d.broker}
+		r, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{})
+		if !errors.Is(err, brokers.ErrUnknownOutcome) || r.Counts[deadletter.DidSend] != 0 || r.Counts[deadletter.DidFail] != 1 {
+			t.Errorf("%+v, %v", r, err)
+		}
+		d.q.Broker = d.broker
+		want(t, "again", d.apply(f, deadletter.ApplyConfig{}), map[deadletter.Did]int{deadletter.DidSend: 1})
+		d.digest()
+		d.once("a")
 	})
 }
 

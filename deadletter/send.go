@@ -222,8 +222,8 @@ const publishTries = 4
 
 // confirmed publishes messages until the outcome of each is known.
 func (a *application) confirmed(ctx context.Context, messages []brokers.Outgoing) []error {
-	errs := a.q.Broker.Publish(ctx, messages)
-	for try := 1; try < publishTries && len(errs) == len(messages); try++ {
+	errs := brokers.Publish(ctx, a.q.Broker, messages)
+	for try := 1; try < publishTries; try++ {
 		var again []brokers.Outgoing
 		var at []int
 		for i, err := range errs {
@@ -234,15 +234,8 @@ func (a *application) confirmed(ctx context.Context, messages []brokers.Outgoing
 		if len(again) == 0 {
 			break
 		}
-		for i, err := range a.q.Broker.Publish(ctx, again) {
+		for i, err := range brokers.Publish(ctx, a.q.Broker, again) {
 			errs[at[i]] = err
-		}
-	}
-	if len(errs) != len(messages) {
-		err := fmt.Errorf("broker gave %d results for %d messages", len(errs), len(messages))
-		errs = make([]error, len(messages))
-		for i := range errs {
-			errs[i] = err
 		}
 	}
 	return errs
