@@ -13,6 +13,9 @@ import (
 // noLetter is the error that none was found. Where the store has notes of some,
 // it is told why that may be.
 func (a *app) noLetter(ctx context.Context, s *session, f *deadletter.Filter, none error) error {
+	if meant := s.idIn(f.Key); meant != "" {
+		return fmt.Errorf("%w%s", none, meant)
+	}
 	if s.blind || len(f.IDs)+len(f.Reasons) > 0 || f.Key != "" || f.Error != nil || !f.Since.IsZero() || !f.Until.IsZero() {
 		return none
 	}

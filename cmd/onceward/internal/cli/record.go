@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"iter"
 	"slices"
 	"strings"
@@ -88,10 +89,25 @@ func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, 
 		return nil, nothing("consumer %q has no record of the letter %q: here its whole ID of %d characters is needed, as onceward dlq show has it", s.queue.Consumer, id, wholeID)
 	}
 	if len(found) == 0 {
-		return nil, nothing("consumer %q has no record of %q", s.queue.Consumer, id)
+		in := ""
+		if scope != "" {
+			in = fmt.Sprintf(" in scope %q", scope)
+		}
+		return nil, nothing("consumer %q has no record of %q%s%s", s.queue.Consumer, id, in, s.idIn(id))
 	}
 	slices.SortFunc(found, func(a, b dedup.Record) int { return strings.Compare(a.Key.Scope, b.Key.Scope) })
 	return found, nil
+}
+
+// idIn says which business id somebody meant who gave the key as logs and records
+// show it, with consumer and scope before it. There may be an id that looks so:
+// it is said where that has not been found.
+func (s *session) idIn(key string) string {
+	rest, ours := strings.CutPrefix(key, s.queue.Consumer+"/")
+	if scope, id, both := strings.Cut(rest, "/"); ours && both && id != "" {
+		return fmt.Sprintf("; if that is a whole key, its business id is %q, in scope %q", id, scope)
+	}
+	return ""
 }
 
 // scan goes through records, and has a running consumer leave out those of
@@ -123,7 +139,7 @@ func (s *session) one(ctx context.Context, id, scope string) (*dedup.Record, err
 		for i := range found {
 			scopes = append(scopes, found[i].Key.Scope)
 		}
-		return nil, usage("%q has records in several scopes: --scope %s", id, strings.Join(scopes, ", "))
+		return nil, usage("%q has records in several scopes, %s: give one with --scope", id, strings.Join(scopes, ", "))
 	}
 	return &found[0], nil
 }

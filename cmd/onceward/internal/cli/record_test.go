@@ -37,12 +37,16 @@ func TestRecordsAreSeenAndChanged(t *testing.T) {
 	call(t, "record", "get", "ord-1", via).want(t, cli.Done).shows(t, "order.cancel/ord-1", "order.create/ord-1")
 	call(t, "record", "get", "ord-1", "--scope", "order.cancel", via).want(t, cli.Done).shows(t, "order.cancel/ord-1")
 	call(t, "record", "get", "ord-7", via).want(t, cli.Nothing)
+	// A typing error in the scope is seen, and a key that was taken from a log.
+	call(t, "record", "get", "ord-1", "--scope", "order.creat", via).want(t, cli.Nothing).says(t, `no record of "ord-1" in scope "order.creat"`)
+	call(t, "record", "get", "billing/order.create/ord-1", via).want(t, cli.Nothing).says(t, `its business id is "ord-1", in scope "order.create"`)
+	call(t, "dlq", "list", "--key", "billing/order.create/ord-2", via).want(t, cli.Nothing).says(t, `its business id is "ord-2", in scope "order.create"`)
 	call(t, "record", "delete", "*", "--scope", "onceward.pause", "--reason", "x", "--yes", via).want(t, cli.Usage)
 	if n := strings.Count(call(t, "record", "export", via).want(t, cli.Done).stdout, "\n"); n != 3 {
 		t.Errorf("%d records exported, want 3", n)
 	}
 
-	call(t, "record", "delete", "ord-1", "--reason", "twice", "--yes", via).want(t, cli.Usage).says(t, "order.cancel, order.create")
+	call(t, "record", "delete", "ord-1", "--reason", "twice", "--yes", via).want(t, cli.Usage).says(t, "order.cancel, order.create: give one with --scope")
 	golden(t, "delete.json", call(t, "record", "delete", "ord-1", "--scope", "order.cancel", "--reason", "twice", "--yes", "--json", via).want(t, cli.Done).stdout)
 	call(t, "record", "delete", "ord-2", "--reason", "twice", "--yes", via).want(t, cli.Partly).says(t, "letter")
 	call(t, "record", "unlock", "ord-2", "--reason", "hangs", "--yes", via).want(t, cli.Partly).says(t, "only a running operation")
