@@ -112,5 +112,8 @@ type ForeignError struct {
 }
 
 func (e *ForeignError) Error() string {
+	if e.Consumer == "" {
+		return fmt.Sprintf("%s holds letters of consumer %q, and no consumer was named", e.Topic, e.Found)
+	}
 	return fmt.Sprintf("%s holds letters of consumer %q, not of %q: its records are in another store", e.Topic, e.Found, e.Consumer)
 }

@@ -79,6 +79,8 @@ func advice(err error) string {
 		return "a running consumer holds its store: ask it, with --via and the address at which it serves consumer.Admin, or stop it first"
 	case errors.As(err, &damaged):
 		return "is it the file of the consumer's store?"
+	case errors.As(err, &foreign) && foreign.Consumer == "":
+		return "the address does not say whose letters it has: give --consumer NAME, or an address that has the name of the topic as the consumer made it"
 	case errors.As(err, &foreign):
 		return "name the topic of this consumer's letters, or the other consumer and its store"
 	case errors.Is(err, deadletter.ErrNotLetter), errors.Is(err, deadletter.ErrNotForeign):

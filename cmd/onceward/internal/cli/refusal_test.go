@@ -178,3 +178,23 @@ func TestATokenWithoutTheRoleSendsNothing(t *testing.T) {
 	call(t, "record", "delete", "ord-1", "--reason", "x", "--yes", "--token-file", file, "--via", r.via).want(t, cli.Partly).
 		says(t, "deleting the record of billing/order.create/ord-1 needs the role approve; bob has the role replay")
 }
+
+// A name that is misspelt in the address finds nothing, or letters of somebody
+// whom nobody named; either is told.
+func TestAMisspeltAddressIsTold(t *testing.T) {
+	r := newRig(t)
+	r.start(consumer.AdminConfig{})
+	r.publish("created", order("ord-1", "refuse"))
+	r.letters(1)
+	r.quiet()
+	r.stop()
+	file := []string{"--store", "bolt:" + r.file}
+	call(t, "dlq", "list", "--from", r.url+"/ORDERS_DLX?subject=ORDERS_DLQ.billing", file).want(t, cli.Failed).
+		says(t, `letters of consumer "billing", and no consumer was named`, "--consumer NAME")
+	call(t, "dlq", "list", "--from", r.url+"/ORDERS_DLQ?subject=ORDERS_DLQ.biling", file).want(t, cli.Nothing).
+		says(t, `no record and no letter of a consumer "biling"`)
+	known := call(t, "dlq", "list", "--from", r.from(), "--state", "held", file).want(t, cli.Nothing)
+	if strings.Contains(known.stderr, "are name and file right?") {
+		t.Errorf("a consumer that is known is doubted: %s", known.stderr)
+	}
+}
