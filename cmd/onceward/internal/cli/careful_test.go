@@ -146,6 +146,16 @@ func TestWhatRanOnTheIdLaterIsTold(t *testing.T) {
 	call(t, "dlq", "show", id, "--json", via).want(t, cli.Done).shows(t, `"later":[{"scope":"order.cancel","id":"ord-1","state":"succeeded"`)
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
 	call(t, "dlq", "replay", "plan", "-o", plan, via).want(t, cli.Done).says(t, "1 later operation", "order.cancel ord-1, succeeded")
+
+	for i := range 11 {
+		r.publish("created", order(fmt.Sprintf("ord-%d", i+2), "refuse"))
+	}
+	r.letters(12)
+	for i := range 11 {
+		r.publish("cancelled", order(fmt.Sprintf("ord-%d", i+2), "fine"))
+	}
+	r.quiet()
+	call(t, "dlq", "replay", "plan", "-o", plan+"2", via).want(t, cli.Done).says(t, "12 later operations", "and 2 more")
 }
 
 // The id by which JetStream drops repeats is the sender's, and no copy's: with it

@@ -198,6 +198,9 @@ func (a *app) showPlan(out *planShown, refused *remedies) error {
 		for _, l := range p.Later[:min(len(p.Later), 10)] {
 			a.say("  %s %s, %s, %s", l.Scope, l.ID, l.State, when(l.At))
 		}
+		if more := p.LaterCount - 10; more > 0 {
+			a.say("  and %d more", more)
+		}
 	}
 	if text := refused.String(); text != "" {
 		a.say("%s", text)
