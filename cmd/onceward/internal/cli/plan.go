@@ -133,6 +133,9 @@ func (a *app) writePlanOf(file string, asked named, write func(io.Writer) (deadl
 	switch {
 	case errors.Is(err, errEmptyPlan):
 		_ = a.sayMissing(asked) // nothing at all is more than in part
+		if file == "-" {        // what was not kept back there is an empty plan
+			return nothing("nothing matches: the plan has no letter")
+		}
 		return nothing("nothing matches, so no plan was written")
 	case err != nil:
 		return err

@@ -71,6 +71,7 @@ func TestAPlanIsOfTheLettersThatAreNamed(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "none")); err == nil {
 		t.Error("an empty plan was left behind")
 	}
+	call(t, "dlq", "replay", "plan", "-o", "-", nobody, via).want(t, cli.Nothing).says(t, "the plan has no letter")
 	for _, command := range []string{"list", "export"} {
 		call(t, "dlq", command, refused[:12], via).want(t, cli.Done).shows(t, refused)
 		call(t, "dlq", command, refused, nobody, via).want(t, cli.Partly).shows(t, refused).says(t, nobody)
