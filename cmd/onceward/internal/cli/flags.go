@@ -12,7 +12,7 @@ import (
 )
 
 // flagFault says what is wrong with a flag, and what it wants instead.
-func flagFault(_ *cobra.Command, err error) error {
+func flagFault(c *cobra.Command, err error) error {
 	var value *pflag.InvalidValueError
 	var missing *pflag.ValueRequiredError
 	var unknown *pflag.NotExistError
@@ -30,10 +30,18 @@ func flagFault(_ *cobra.Command, err error) error {
 		if letters := unknown.GetSpecifiedShortnames(); letters != "" {
 			return usage("there is no flag -%s", letters)
 		}
-		return usage("there is no flag --%s", unknown.GetSpecifiedName())
+		name := unknown.GetSpecifiedName()
+		if other := sameSense[name]; other != "" && c.Flags().Lookup(other) != nil {
+			return usage("there is no flag --%s; is it --%s?", name, other)
+		}
+		return usage("there is no flag --%s", name)
 	}
 	return &exit{Usage, err}
 }
+
+// sameSense are flags that say the same of different commands: --reason chooses
+// letters where there is --why.
+var sameSense = map[string]string{"why": "reason", "reason": "why"}
 
 func wanted(f *pflag.Flag) string {
 	switch f.Value.Type() {

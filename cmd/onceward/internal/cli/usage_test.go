@@ -50,6 +50,8 @@ func TestAWrongCallIsToldWhatItLacks(t *testing.T) {
 		{append([]string{"dlq", "replay", "plan", "-o", "f", "--why", "x", "--approve", "0123"}, kafka...), "an ID has at least"},
 		{[]string{"dlq", "list", "--frobnicate"}, "there is no flag --frobnicate"},
 		{[]string{"dlq", "list", "-z"}, "there is no flag -z"},
+		{[]string{"pause", "--why", "x"}, "there is no flag --why; is it --reason?"},
+		{[]string{"dlq", "show", "--why", "x"}, "there is no flag --why"},
 		{[]string{"dlq", "list", "--via", "127.0.0.1:8080"}, "http://127.0.0.1:8080"},
 		{[]string{"dlq", "list", "--via", "localhost:8080"}, "http://127.0.0.1:8080"},
 		{[]string{"dlq", "list", "--via", "u:secret@a:80"}, "http://HOST:PORT"},
