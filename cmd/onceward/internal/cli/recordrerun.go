@@ -26,7 +26,8 @@ or stream where they were first published. Effects that are confirmed are not
 called again. Nothing is changed before "onceward dlq replay apply", which takes
 the role approve where there are roles.
 
-It is about one business id, or about all that was completed in some time.`,
+It is about one business id, or about all that was completed in some time. Plan,
+apply and status count each operation as a letter.`,
 		Example: "  onceward record rerun --scope order.create --completed-between 2026-03-01T10:00:00Z 2026-03-01T11:30:00Z --why 'wrong tax' -o rerun.jsonl",
 		Args:    cobra.MaximumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
@@ -52,6 +53,7 @@ It is about one business id, or about all that was completed in some time.`,
 	f.flags(c, false)
 	p.flags(c)
 	s := c.Flags()
+	s.Lookup("why").Usage = "`why` they run again; kept with each of them"
 	s.StringVar(&r.Scope, "scope", "", "`SCOPE` of the operations")
 	s.StringVar(&between, "completed-between", "", "when they were completed, at or after the first `TIME` and before the second")
 	s.IntVar(&r.Limit, "limit", 0, "at most `N` operations, 0 for all")
