@@ -90,11 +90,15 @@ func (b *broker) prepare(ctx context.Context, spec brokers.Spec, topics []string
 }
 
 func (b *broker) notThere(spec brokers.Spec, missing []string) error {
+	also := ""
+	if len(missing) > 1 {
+		also = ", and the same for " + strings.Join(missing[1:], ", ")
+	}
 	return &brokers.StartError{
 		What:  fmt.Sprintf("open consumer %q", spec.Consumer),
 		Wrong: fmt.Sprintf("%s missing: %s", plural(len(missing), "topic is", "topics are"), strings.Join(missing, ", ")),
-		Mend: fmt.Sprintf("set Create, or run kafka-topics --bootstrap-server %s --create --topic %s --config retention.ms=%d",
-			b.cfg.Brokers[0], missing[0], max(retention, 2*spec.LongestWait).Milliseconds()),
+		Mend: fmt.Sprintf("set Create, or run kafka-topics --bootstrap-server %s --create --topic %s --config retention.ms=%d%s",
+			b.cfg.Brokers[0], missing[0], max(retention, 2*spec.LongestWait).Milliseconds(), also),
 	}
 }
 

@@ -406,7 +406,7 @@ func destinationsMissing(t *testing.T, o *other) {
 	b := connect(t, cfg)
 	d := b.Destinations(sp.Consumer, topic)
 	var fault *brokers.StartError
-	if _, err := b.Open(t.Context(), sp); !errors.As(err, &fault) || !strings.Contains(err.Error(), d.DeadLetter) || !strings.Contains(err.Error(), d.Retry) {
+	if _, err := b.Open(t.Context(), sp); !errors.As(err, &fault) || !strings.Contains(fault.Mend, d.DeadLetter) || !strings.Contains(fault.Mend, d.Retry) {
 		t.Errorf("error %v", err)
 	}
 	cfg.Create = true
