@@ -218,6 +218,10 @@ func (a *admin) turnAway(r *http.Request, why *refusal) {
 		t.unsaid++
 		return
 	}
-	a.log.Warn("admin request turned away", "from", r.RemoteAddr, "why", string(why.fault.Message), "lines_left_out_before", t.unsaid)
+	attrs := []any{"from", r.RemoteAddr, "why", string(why.fault.Message)}
+	if t.unsaid > 0 {
+		attrs = append(attrs, "lines_left_out_before", t.unsaid)
+	}
+	a.log.Warn("admin request turned away", attrs...)
 	t.until, t.unsaid = now.Add(time.Second), 0
 }

@@ -206,6 +206,9 @@ func TestATokenIsInNoLogAndNoPrint(t *testing.T) {
 	if !strings.Contains(a.log.String(), "turned away") || !strings.Contains(a.log.String(), "who=rick") {
 		t.Errorf("the log does not tell: %s", a.log)
 	}
+	if strings.Contains(a.log.String(), "lines_left_out_before=0") {
+		t.Errorf("nothing is told to be left out: %s", a.log)
+	}
 	for _, text := range []string{printed, a.log.String()} {
 		if strings.Contains(text, "token-of") {
 			t.Errorf("a token is told: %s", text)
