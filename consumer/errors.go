@@ -57,7 +57,9 @@ func RetryAfter(err error, delay time.Duration) error {
 }
 
 // InDoubt says that an effect outside may have happened: the operation is held
-// until somebody decides, and its letter says so. Nil stays nil.
+// until somebody decides, and its letter says so. A plan that approves the letter
+// runs it again; the example of package deadletter on deciding ends it otherwise.
+// Nil stays nil.
 func InDoubt(err error) error { return classify(ClassInDoubt, 0, err) }
 
 func classify(c Class, after time.Duration, err error) error {

@@ -37,6 +37,11 @@ func Info(ctx context.Context) Operation {
 
 // OutputID is an id for the n-th message that the handler publishes, the same
 // in every attempt of this run, so that whoever reads it can drop repeats.
+//
+// A run that a replay or an operator opens has others, as has one after the
+// record is forgotten: what it publishes is new on purpose. As an idempotency key
+// it does not keep such a run from an effect that has happened already: where
+// nobody may ever do it twice, such as a charge that was in doubt, use Key.ID.
 func (o Operation) OutputID(n int) string { return outputID(o.Key, o.opened, n) }
 
 type operationKey struct{}

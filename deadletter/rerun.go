@@ -30,7 +30,9 @@ type Rerun struct {
 // PlanRerun writes a plan that opens the records of what succeeded for a further
 // run and sends their messages again, read from where they were first
 // published. [Queue.Apply] and [Queue.Outcome] take it as any other plan. What
-// an effect has confirmed stays confirmed: it is not called again.
+// an effect has confirmed stays confirmed: it is not called again. Handlers of
+// package consumer confirm none so far: they run whole, and what they call outside
+// is called again, with another consumer.Operation.OutputID.
 //
 // It goes once through the consumer's records.
 //

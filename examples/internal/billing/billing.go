@@ -65,7 +65,8 @@ func (b *Billing) create(ctx context.Context, o Order) error {
 
 // post tells the other side. If the process dies after the call and before the
 // booking, the order is posted again, with the same Idempotency-Key: so the
-// other side can tell.
+// other side can tell. When a replay sends its letter back it has another key, and
+// is posted anew; see [consumer.Operation.OutputID].
 func (b *Billing) post(ctx context.Context, text []byte) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, b.call, bytes.NewReader(text))
 	if err != nil {

@@ -22,9 +22,9 @@ func (a *app) recordRerun() *cobra.Command {
 		Short: "Plan that operations which succeeded, but wrongly, run again; dlq replay apply does it",
 		Long: `Plan that operations which succeeded, but wrongly, run again. The plan opens their
 records for a further run and sends their messages once more, read from the topic
-or stream where they were first published. Effects that are confirmed are not
-called again. Nothing is changed before "onceward dlq replay apply", which takes
-the role approve where there are roles.
+or stream where they were first published. Their handler runs whole: what it calls
+outside is called again, with another OutputID. Nothing is changed before "onceward
+dlq replay apply", which takes the role approve where there are roles.
 
 It is about one business id, or about all that was completed in some time. Plan,
 apply and status count each operation as a letter.`,
