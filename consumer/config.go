@@ -21,7 +21,10 @@ var (
 // FromTime begins at the first message stored at or after t.
 func FromTime(t time.Time) Start { return Start{Kind: brokers.StartTime, Time: t} }
 
-// CommittedBy begins where another Kafka group or JetStream durable stands.
+// CommittedBy begins where another Kafka group or JetStream durable stands, when
+// the consumer has no position of its own so far: the setting may stay. A
+// partition of which the group has no position begins at the earliest message. A
+// group of which the broker knows nothing ends Run with a *brokers.StartError.
 func CommittedBy(group string) Start { return Start{Kind: brokers.StartGroup, Group: group} }
 
 // Config describes a consumer. Name, Broker, Topics, StartFrom and Store are
