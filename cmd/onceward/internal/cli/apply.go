@@ -31,8 +31,9 @@ Exit status 4 where letters were refused, skipped or left alone.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {
 			switch {
-			case how.MaxFailureRatio > 1:
-				return usage("--max-failure-ratio must be 0 to 1")
+			case c.Flags().Changed("max-failure-ratio") && (how.MaxFailureRatio == 0 || how.MaxFailureRatio > 1):
+				// 0 bounds nothing, and who gives it wants no failure at all.
+				return usage("--max-failure-ratio must be above 0, at most 1: such as 0.01; without it nothing stops the rest")
 			case acceptExpired && how.AcceptExpired == "":
 				return usage("--accept-expired needs a reason: --reason TEXT")
 			case !acceptExpired && how.AcceptExpired != "":
