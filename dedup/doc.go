@@ -13,7 +13,7 @@
 //
 // Whoever writes a consumer hands operations to a store, many at a time:
 //
-//	answers, err := store.Apply(ctx, []dedup.Op{{
+//	answers, err := dedup.Apply(ctx, store, []dedup.Op{{
 //		Kind: dedup.Claim, Key: key, Token: token, Fingerprint: print, Policy: policy, Lease: 30 * time.Second,
 //	}})
 //
