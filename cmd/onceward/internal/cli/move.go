@@ -103,6 +103,8 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 			m.Error = err.Error()
 		case errors.Is(err, deadletter.ErrRefused):
 			m.Error = err.Error()
+		case done > 0:
+			return partly("%w; %d of %s %s; called again with the same words, it goes on", err, done, counted(len(ids), "letter"), are(done, len(ids), to))
 		default:
 			return err
 		}
@@ -118,11 +120,7 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 		}
 	}
 	if !a.json {
-		is := "are"
-		if done == 1 || len(ids) == 1 {
-			is = "is"
-		}
-		a.say("%d of %s %s %s", done, counted(len(ids), "letter"), is, to)
+		a.say("%d of %s %s", done, counted(len(ids), "letter"), are(done, len(ids), to))
 	}
 	switch {
 	case done == len(ids):
@@ -131,6 +129,14 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 		return &exit{code: Nothing}
 	}
 	return &exit{code: Partly}
+}
+
+// are is what done of so many letters are now.
+func are(done, of int, state dedup.LetterState) string {
+	if done == 1 || of == 1 {
+		return "is " + state.String()
+	}
+	return "are " + state.String()
 }
 
 // moveOne moves a letter; already says that the same was said of it before. One
