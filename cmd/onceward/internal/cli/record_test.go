@@ -127,6 +127,15 @@ func TestWhatIsImportedIsNotHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	call(t, "record", "import", file, "--reason", "cutover", "--yes", via).want(t, cli.Failed).says(t, "line 2 has no scope: give --scope")
+	// What is dead here is not done by saying so: its letter may still be sent.
+	r.publish("created", order("ord-8", "refuse"))
+	r.letters(1)
+	if err := os.WriteFile(file, []byte(`{"id":"ord-8"}`+"\n"+`{"id":"ord-9"}`+"\n"+`{"id":"ord-10"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := call(t, args, "--json", via).want(t, cli.Partly).says(t, "1 of those that had a record"); !strings.Contains(got.stdout, `"imported":1,"known":2,"known_not_done":1,`) {
+		t.Errorf("imported %s", got.stdout)
+	}
 	nonsense := filepath.Join(t.TempDir(), "nonsense")
 	if err := os.WriteFile(nonsense, []byte("ord-1\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -31,7 +31,8 @@ those of another consumer; of them, what has not succeeded is left out.
 From Redis come the ids of keys that match a pattern such as done:order:*, namely
 what stands for the star.
 
-What has a record already is left as it is, so that it can be called again.`,
+What has a record already is left as it is, so that it can be called again. Exit
+status 4 where such a record says that its operation has not succeeded.`,
 		Example: `  onceward record import done.jsonl --scope order.create --reason 'cut over'
   onceward record import --redis redis://127.0.0.1:6379/0 --pattern 'done:order:*' --scope order.create --reason 'cut over'`,
 		Args: cobra.MaximumNArgs(1),
@@ -90,9 +91,10 @@ func (in *importing) check(args []string) error {
 type imported struct {
 	Read     int    `json:"read"`
 	Imported int    `json:"imported"`
-	Known    int    `json:"known"`             // that have a record already
-	Expired  int    `json:"expired"`           // done longer ago than the window
-	NotDone  int    `json:"not_done,omitzero"` // by their exported records
+	Known    int    `json:"known"`                   // that have a record already
+	Undone   int    `json:"known_not_done,omitzero"` // of those, by which they have not succeeded
+	Expired  int    `json:"expired"`                 // done longer ago than the window
+	NotDone  int    `json:"not_done,omitzero"`       // by their exported records
 	Stopped  string `json:"stopped,omitzero"`
 }
 
@@ -169,6 +171,8 @@ func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter
 		return err
 	case out.Read == 0:
 		return nothing("there was no operation to import")
+	case out.Undone > 0:
+		return partly("%d of those that had a record have not succeeded by it, and may run yet: onceward record list --state failed,retryable,in_doubt,in_progress shows such, onceward dlq resolve ends their letters", out.Undone)
 	}
 	return nil
 }
@@ -226,6 +230,9 @@ func (s *session) importBatch(ctx context.Context, ops []dedup.Op, out *imported
 				again = append(again, op)
 			default:
 				out.Known++
+				if answer.State != dedup.Succeeded && answer.State != dedup.Tombstone {
+					out.Undone++
+				}
 			}
 		}
 		ops = again
