@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -32,27 +33,25 @@ func (a *app) noLetter(ctx context.Context, s *session, f *deadletter.Filter, no
 		a.say("the store has %s noted, whose messages lie in another topic of the consumer or have left this one; "+
 			"of those that have left, a plan of all letters says so from an hour after they were last moved", counted(n, "letter"))
 	}
-	if n == 0 && s.file != nil {
-		known, err := s.known(ctx)
-		if err != nil {
-			return err
-		}
-		if !known {
-			a.say("%s has no record and no letter of a consumer %q: are name and file right?", s.file.Info().Kind, s.queue.Consumer)
-		}
+	if n > 0 {
+		return none
 	}
-	return none
+	return s.doubt(ctx, none)
 }
 
-// known says whether the store has a record or a letter of the consumer.
-func (s *session) known(ctx context.Context) (bool, error) {
+// doubt adds to an error that nothing was found whether the file knows of the
+// consumer at all: if not, a name is misspelt, or it is the file of another.
+func (s *session) doubt(ctx context.Context, none error) error {
+	if s.file == nil {
+		return none
+	}
 	for _, err := range s.queue.Store.ScanLetters(ctx, s.queue.Consumer) {
-		return err == nil, err
+		return cmp.Or(err, none)
 	}
 	for _, err := range s.queue.Store.Scan(ctx, s.queue.Consumer) {
-		return err == nil, err
+		return cmp.Or(err, none)
 	}
-	return false, nil
+	return fmt.Errorf("%w; %s has no record and no letter of a consumer %q: are name and file right?", none, s.file.Info().Kind, s.queue.Consumer)
 }
 
 // notFound adds to an error that a letter was not found what the store knows of it.

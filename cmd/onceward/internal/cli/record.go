@@ -93,7 +93,7 @@ func (s *session) named(ctx context.Context, id, scope string) ([]dedup.Record, 
 		if scope != "" {
 			in = fmt.Sprintf(" in scope %q", scope)
 		}
-		return nil, nothing("consumer %q has no record of %q%s%s", s.queue.Consumer, id, in, s.idIn(id))
+		return nil, s.doubt(ctx, nothing("consumer %q has no record of %q%s%s", s.queue.Consumer, id, in, s.idIn(id)))
 	}
 	slices.SortFunc(found, func(a, b dedup.Record) int { return strings.Compare(a.Key.Scope, b.Key.Scope) })
 	return found, nil

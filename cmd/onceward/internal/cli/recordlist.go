@@ -123,7 +123,7 @@ func (a *app) records(use, about, example string, limit int, each func(*dedup.Re
 					}
 				}
 				if found == 0 {
-					return nothing("no record of consumer %q matches", s.queue.Consumer)
+					return s.doubt(ctx, nothing("no record of consumer %q matches", s.queue.Consumer))
 				}
 				if err := end(); err != nil {
 					return err

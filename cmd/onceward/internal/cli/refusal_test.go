@@ -193,6 +193,9 @@ func TestAMisspeltAddressIsTold(t *testing.T) {
 		says(t, `letters of consumer "billing", and no consumer was named`, "--consumer NAME")
 	call(t, "dlq", "list", "--from", r.url+"/ORDERS_DLQ?subject=ORDERS_DLQ.biling", file).want(t, cli.Nothing).
 		says(t, `no record and no letter of a consumer "biling"`)
+	for _, args := range [][]string{{"list"}, {"get", "ord-1"}, {"get", "ord-1", "--scope", "order.create"}} {
+		call(t, "record", args, "--consumer", "biling", file).want(t, cli.Nothing).says(t, "are name and file right?")
+	}
 	known := call(t, "dlq", "list", "--from", r.from(), "--state", "held", file).want(t, cli.Nothing)
 	if strings.Contains(known.stderr, "are name and file right?") {
 		t.Errorf("a consumer that is known is doubted: %s", known.stderr)
