@@ -20,7 +20,8 @@ type ApplyConfig struct {
 	// fail, with no success between them, are an outage to a consumer by default,
 	// in which nothing is decided.
 	Canary int
-	// CanaryWait is how long nothing may be answered; default 5 minutes.
+	// CanaryWait is how long nothing may be answered while a Canary or a
+	// MaxFailureRatio holds the rest up; default 5 minutes. Then it stops.
 	CanaryWait time.Duration
 	// MaxFailureRatio, where above 0, stops when more than this share of the
 	// copies of this call that were answered has failed again, from the twentieth
@@ -92,11 +93,15 @@ func (e *StoppedError) Error() string { return "replay stopped: " + e.Why }
 // has taken, until a person frees it. Once a plan has expired only what it had
 // begun is ended.
 //
-// It blocks until all is sent and, with MaxFailureRatio, until the last copies
-// are answered or nothing was for half a minute.
+// It blocks until all is sent; with Canary or MaxFailureRatio also for answers,
+// at the end for those of a canary that was not filled, and with
+// MaxFailureRatio until the last copies are answered or nothing was for half a
+// minute. A publish of which nobody knows whether it was stored is repeated
+// three times; anything else is for the caller to repeat.
 //
 // Errors: a [*StoppedError]; [ErrRefused] for a plan of another consumer, topic
-// (also of the same name) or store; those of the broker and the store, after which it is called again.
+// (also of the same name) or store; those of the broker and the store, after
+// which it is called again.
 func (q *Queue) Apply(ctx context.Context, f *PlanFile, c ApplyConfig) (Report, error) {
 	a := &application{
 		q: q, f: f, c: c, report: Report{Counts: map[Did]int{}},
@@ -106,7 +111,7 @@ func (q *Queue) Apply(ctx context.Context, f *PlanFile, c ApplyConfig) (Report, 
 	if err := q.fits(&f.Plan); err != nil {
 		return a.report, err
 	}
-	if err := q.lies(ctx, &f.Plan); err != nil {
+	if err := q.sameTopic(ctx, &f.Plan); err != nil {
 		return a.report, err
 	}
 	batch := make([]*item, 0, chunk)
@@ -141,9 +146,10 @@ func (q *Queue) fits(p *Plan) error {
 	return nil
 }
 
-// lies says whether the letters of a plan lie in this queue's topic: in another
-// of its name, none of them would be found, and all would be taken for gone.
-func (q *Queue) lies(ctx context.Context, p *Plan) error {
+// sameTopic says whether the letters of a plan lie in this queue's topic: in
+// another of its name, none of them would be found, and all would be taken for
+// gone.
+func (q *Queue) sameTopic(ctx context.Context, p *Plan) error {
 	if p.Identity == "" {
 		return nil
 	}

@@ -74,7 +74,8 @@ const (
 // is some 40 bytes for each letter.
 //
 // Errors, yielded once, last: a [*ForeignError] where the first letter is of
-// another consumer; those of the broker's Browse; those of the store. A message that is no letter is none, see [Entry.Err].
+// another consumer; those of the broker's Browse; those of the store. A message
+// that is no letter is none, see [Entry.Err].
 func (q *Queue) Letters(ctx context.Context, f Filter) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for entries, err := range q.chunks(ctx, f, map[[16]byte]struct{}{}) {
@@ -192,7 +193,7 @@ func (q *Queue) noted(ctx context.Context, entries []Entry, f *Filter, seen map[
 		}
 		seen[h] = struct{}{}
 		e.Forgotten = e.Note.State == dedup.LetterNone && e.old(now, q.window())
-		if state := e.State(); f.wants(state) {
+		if state := e.State(); f.WantsState(state) {
 			kept = append(kept, e)
 		} else if f.LeftOut != nil {
 			f.LeftOut(state)

@@ -8,7 +8,8 @@ import (
 	"github.com/onceward/onceward/dedup"
 )
 
-// Filter says which letters are meant. The zero value is all that nobody has
+// Filter says which letters are meant: those of which all of it is true. What
+// is left out does not choose, so that the zero value is all that nobody has
 // dealt with: open, sent and held.
 type Filter struct {
 	IDs     []string // dl-id
@@ -17,8 +18,10 @@ type Filter struct {
 	Error   *regexp.Regexp // of the error text
 	Since   time.Time      // stored at or after
 	Until   time.Time      // stored before
-	States  []dedup.LetterState
-	// Limit of letters, 0 for none.
+	// States that a letter may be in; empty: those of letters that nobody has
+	// dealt with.
+	States []dedup.LetterState
+	// Limit is how many letters are meant at most; 0: all.
 	Limit int
 	// Progress, where set, is told every so often how many messages were read.
 	Progress func(read int)
@@ -39,7 +42,9 @@ func (f *Filter) matches(e *Entry) bool {
 	return true
 }
 
-func (f *Filter) wants(s dedup.LetterState) bool {
+// WantsState says that a letter in this state is meant, as far as its state
+// decides.
+func (f *Filter) WantsState(s dedup.LetterState) bool {
 	if len(f.States) > 0 {
 		return slices.Contains(f.States, s)
 	}

@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/brokers"
@@ -22,14 +23,15 @@ const (
 	ReasonInDoubt   Reason = "in-doubt"   // an effect may have happened
 )
 
-// Valid says that r is one of the reasons.
-func (r Reason) Valid() bool {
-	switch r {
-	case ReasonTerminal, ReasonExhausted, ReasonCrashLoop, ReasonDecode, ReasonKey, ReasonConflict, ReasonTooOld, ReasonInDoubt:
-		return true
-	}
-	return false
+var reasons = [...]Reason{
+	ReasonTerminal, ReasonExhausted, ReasonCrashLoop, ReasonDecode, ReasonKey, ReasonConflict, ReasonTooOld, ReasonInDoubt,
 }
+
+// Reasons are all of them.
+func Reasons() []Reason { return slices.Clone(reasons[:]) }
+
+// Valid says that r is one of the reasons.
+func (r Reason) Valid() bool { return slices.Contains(reasons[:], r) }
 
 // Letter is a dead letter before it is written, or after it was read: what
 // died, and why. The zero value of a field means that it is not known.

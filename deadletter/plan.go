@@ -26,6 +26,9 @@ const (
 	ToSource Target = "source"
 )
 
+// Valid says that t is one of the targets.
+func (t Target) Valid() bool { return t == ToRetry || t == ToSource }
+
 // Selection is what a plan is to be about.
 type Selection struct {
 	Filter
@@ -168,7 +171,7 @@ func (q *Queue) head(sel *Selection) (Plan, error) {
 	switch {
 	case q.Consumer == "":
 		return Plan{}, errors.New("plan: the consumer is missing")
-	case to != ToRetry && to != ToSource:
+	case !to.Valid():
 		return Plan{}, fmt.Errorf("plan: target %q is neither %q nor %q", to, ToRetry, ToSource)
 	case expires < shortestPlan || expires > longestPlan:
 		return Plan{}, fmt.Errorf("plan: it expires in %v, must be %v to %v", expires, shortestPlan, longestPlan)

@@ -144,7 +144,7 @@ func ReadPlan(r io.ReadSeeker) (*PlanFile, error) {
 	switch {
 	case f.Version != planVersion:
 		return nil, fmt.Errorf("plan: version %d, this release knows %d", f.Version, planVersion)
-	case f.Job == "" || f.Consumer == "" || f.To != ToRetry && f.To != ToSource || f.Expires.IsZero():
+	case f.Job == "" || f.Consumer == "" || !f.To.Valid() || f.Expires.IsZero():
 		return nil, errors.New("plan: its first line lacks job, consumer, target or expiry")
 	case f.WindowSeconds < 0 || f.WindowSeconds > math.MaxInt64/int64(time.Second):
 		return nil, fmt.Errorf("plan: its window of %d seconds is none", f.WindowSeconds)

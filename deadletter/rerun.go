@@ -19,7 +19,7 @@ type Rerun struct {
 	// From and Until bound when they were completed: at or after, and before.
 	// With an ID they may be left out.
 	From, Until time.Time
-	// Limit of operations, 0 for none.
+	// Limit is how many operations run again at most; 0: all.
 	Limit int
 	// The others are as for a [Selection].
 	To        Target

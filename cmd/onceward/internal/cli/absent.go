@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
@@ -25,7 +24,7 @@ func (a *app) noLetter(ctx context.Context, s *session, f *deadletter.Filter, no
 		if err != nil {
 			return err
 		}
-		if len(f.States) == 0 && l.State.Unfinished() || slices.Contains(f.States, l.State) {
+		if f.WantsState(l.State) {
 			n++
 		}
 	}

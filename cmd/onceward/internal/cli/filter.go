@@ -23,18 +23,13 @@ type filter struct {
 	limit           int
 }
 
-var allReasons = []deadletter.Reason{
-	deadletter.ReasonTerminal, deadletter.ReasonExhausted, deadletter.ReasonCrashLoop, deadletter.ReasonDecode,
-	deadletter.ReasonKey, deadletter.ReasonConflict, deadletter.ReasonTooOld, deadletter.ReasonInDoubt,
-}
-
 var letterStates = []dedup.LetterState{
 	dedup.LetterOpen, dedup.LetterSent, dedup.LetterHeld, dedup.LetterResolved, dedup.LetterDiscarded, dedup.LetterGone, dedup.LetterNone,
 }
 
 func (f *filter) flags(c *cobra.Command, limit int) {
 	s := pflag.NewFlagSet("", pflag.ContinueOnError)
-	s.StringSliceVar(&f.reasons, "reason", nil, "only letters with this `REASON`; may be repeated:\n"+strings.Join(words(allReasons), ", "))
+	s.StringSliceVar(&f.reasons, "reason", nil, "only letters with this `REASON`; may be repeated:\n"+strings.Join(words(deadletter.Reasons()), ", "))
 	s.StringSliceVar(&f.states, "state", nil, "only letters in this `STATE`; may be repeated (default: open, sent and held, and none where an ID is given):\n"+strings.Join(words(letterStates), ", ")+", all")
 	s.StringVar(&f.key, "key", "", "only letters of this business `ID`")
 	s.StringVar(&f.errors, "error", "", "only letters whose error text matches this regular `EXPRESSION`")
@@ -42,7 +37,7 @@ func (f *filter) flags(c *cobra.Command, limit int) {
 	s.StringVar(&f.until, "until", "", "only letters before this `TIME`")
 	s.IntVar(&f.limit, "limit", limit, "at most `N` letters, 0 for all")
 	addGroup(c, groupLetters, s)
-	complete(c, "reason", words(allReasons)...)
+	complete(c, "reason", words(deadletter.Reasons())...)
 	complete(c, "state", append(words(letterStates), "all")...)
 }
 
@@ -59,7 +54,7 @@ func (f *filter) read(ids []string) (deadletter.Filter, error) {
 	for _, text := range f.reasons {
 		r := deadletter.Reason(text)
 		if !r.Valid() {
-			return out, usage("--reason must be one of %s", strings.Join(words(allReasons), ", "))
+			return out, usage("--reason must be one of %s", strings.Join(words(deadletter.Reasons()), ", "))
 		}
 		out.Reasons = append(out.Reasons, r)
 	}

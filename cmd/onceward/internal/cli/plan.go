@@ -36,7 +36,7 @@ func (p *planning) read() error {
 	switch {
 	case p.file == "":
 		return usage("where to write the plan? -o FILE")
-	case p.to != string(deadletter.ToRetry) && p.to != string(deadletter.ToSource):
+	case !deadletter.Target(p.to).Valid():
 		return usage("--to must be retry or source")
 	case p.expiresIn < time.Minute || p.expiresIn > 30*24*time.Hour:
 		return usage("--expires-in must be 1m to 720h, not %v", p.expiresIn)
