@@ -61,7 +61,7 @@ func (s *session) setup(ctx context.Context) (doctor.Setup, error) {
 		for _, r := range s.info.Routes {
 			in.Routes = append(in.Routes, doctor.Route{
 				Scope: string(r.Scope), Window: time.Duration(r.Window), Archive: r.Archive,
-				LongestWait: time.Duration(r.LongestWait), AllWaits: time.Duration(r.AllWaits), MaxBlocking: time.Duration(r.MaxBlocking),
+				LongestWait: time.Duration(r.LongestWait),
 			})
 		}
 		for _, t := range s.info.Topics {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/deadletter"
 	"github.com/onceward/onceward/dedup"
 )
 
@@ -50,10 +51,10 @@ type Setup struct {
 
 // Route is a route's policy.
 type Route struct {
-	Scope                              string
-	Window                             time.Duration
-	Archive                            bool
-	LongestWait, AllWaits, MaxBlocking time.Duration
+	Scope       string
+	Window      time.Duration
+	Archive     bool
+	LongestWait time.Duration // before a retry
 }
 
 // Topics are a source with its destinations.
@@ -120,10 +121,6 @@ func (x *examination) source(s *Setup, t *Topics) {
 				"after a position is set back, operations between the two run again or become letters (too-old)",
 				fmt.Sprintf("set the route's Window to at least %v, or its Archive", i.MaxAge))
 		}
-		if r.Window < r.AllWaits {
-			x.add(Error, fmt.Sprintf("route %q forgets after %v, and its retries take up to %v", r.Scope, r.Window, r.AllWaits),
-				"an operation is forgotten before its last try", fmt.Sprintf("set the route's Window to at least %v", r.AllWaits))
-		}
 	}
 }
 
@@ -166,7 +163,7 @@ func (x *examination) deadLetters(s *Setup, t *Topics) {
 		x.add(Note, fmt.Sprintf("%s has %d partitions, %s has %d", name, i.Partitions, t.Names[0], t.Source.Partitions),
 			"letters are spread by key, not by partition; tools that copy partition numbers fail", "kafka-topics.sh --alter --topic "+name+fmt.Sprintf(" --partitions %d", t.Source.Partitions))
 	}
-	const headers = 9 << 10 // a letter's own, and what they are framed with
+	const headers = deadletter.MaxHeaders + 1<<10 // with what they are framed with
 	if i.MaxMessage > 0 && t.Source.MaxMessage > 0 && i.MaxMessage < t.Source.MaxMessage+headers {
 		level := Warning
 		if i.MaxMessage >= t.Source.MaxMessage {
