@@ -135,10 +135,7 @@ func (a *app) stillPaused(ctx context.Context, s *session, scopes []string) erro
 func (a *app) pausable(ctx context.Context, s *session, scope string) ([]string, error) {
 	name := s.queue.Consumer
 	if s.via != nil {
-		var scopes []string
-		for _, r := range s.info.Routes {
-			scopes = append(scopes, string(r.Scope))
-		}
+		scopes := s.routeScopes()
 		if scope != "" && !slices.Contains(scopes, scope) {
 			return nil, usage("consumer %s has no scope %q: it has %s", name, scope, strings.Join(scopes, ", "))
 		}
@@ -156,6 +153,15 @@ func (a *app) pausable(ctx context.Context, s *session, scope string) ([]string,
 	all := slices.Concat(scopes, paused)
 	slices.Sort(all)
 	return slices.Compact(all), nil
+}
+
+// routeScopes are those of a running consumer's routes.
+func (s *session) routeScopes() []string {
+	var scopes []string
+	for _, r := range s.info.Routes {
+		scopes = append(scopes, string(r.Scope))
+	}
+	return scopes
 }
 
 // scopes are those of a consumer's records and letters in a file, and others of

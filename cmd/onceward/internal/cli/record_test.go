@@ -127,6 +127,10 @@ func TestWhatIsImportedIsNotHandled(t *testing.T) {
 		t.Fatal(err)
 	}
 	call(t, "record", "import", file, "--reason", "cutover", "--yes", via).want(t, cli.Failed).says(t, "line 2 has no scope: give --scope")
+	misspelt := call(t, "record", "import", file, "--scope", "order.creat", "--reason", "cutover", "--yes", via).want(t, cli.Done)
+	if misspelt.says(t, `no scope "order.creat"`); strings.Contains(misspelt.stderr, `no scope "order.create"`) {
+		t.Errorf("a scope that the consumer has is doubted: %s", misspelt.stderr)
+	}
 	// What is dead here is not done by saying so: its letter may still be sent.
 	r.publish("created", order("ord-8", "refuse"))
 	r.letters(1)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 	"time"
 
@@ -114,7 +115,7 @@ func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter
 		told.tell("%d read, %d imported", out.Read, out.Imported)
 		return err
 	}
-	now := time.Now()
+	now, novel := time.Now(), a.novel(s)
 	run := func() error {
 		for d, err := range all {
 			if err != nil {
@@ -132,6 +133,7 @@ func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter
 			if err := importable(key); err != nil {
 				return errors.Join(flush(), faulty{fmt.Errorf("%s %w", d.place(out.Read), err)})
 			}
+			novel(d.Scope)
 			left := remembered(window, now, d.At)
 			if left <= 0 {
 				out.Expired++
@@ -175,6 +177,22 @@ func (a *app) importAll(ctx context.Context, s *session, in *importing, all iter
 		return partly("%d of those that had a record have not succeeded by it, and may run yet: onceward record list --state failed,retryable,in_doubt,in_progress shows such, onceward dlq resolve ends their letters", out.Undone)
 	}
 	return nil
+}
+
+// novel tells of scopes that a running consumer has no route of, each once and ten
+// at most: what is imported there answers no message, and each runs again.
+func (a *app) novel(s *session) func(scope string) {
+	if s.info == nil {
+		return func(string) {}
+	}
+	seen := s.routeScopes()
+	most := len(seen) + 10
+	return func(scope string) {
+		if len(seen) < most && !slices.Contains(seen, scope) {
+			seen = append(seen, scope)
+			a.say("careful: consumer %s has no scope %q; what is imported there answers none of its messages", s.queue.Consumer, scope)
+		}
+	}
 }
 
 // importable says why a key is no operation's.
