@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -53,6 +54,9 @@ func (a *app) openStore(s *session, f *connection, n needs) error {
 // the consumer does when it starts: another file, or an old copy of it, would
 // decide wrongly about letters.
 func (a *app) checkMark(ctx context.Context, s *session, n needs) error {
+	if s.via != nil {
+		return a.checkBroker(ctx, s, n)
+	}
 	if s.file == nil {
 		return nil
 	}
@@ -71,6 +75,33 @@ func (a *app) checkMark(ctx context.Context, s *session, n needs) error {
 		return fmt.Errorf("the newest commit of this file may be missing: %w", fault)
 	case n.writes:
 		a.say("not checked: that this file is the one which the consumer used last: %v", fault)
+	}
+	return nil
+}
+
+// checkBroker compares the store of the consumer at --via with what is left at
+// the broker of --from: it knows nothing of the letters of another one, where a
+// consumer of the same name reads, and would decide wrongly about them.
+func (a *app) checkBroker(ctx context.Context, s *session, n needs) error {
+	b, ok := s.queue.Broker.(brokers.MarkBrowser) // else there is no --from
+	if !ok || s.source == "" || !s.info.Store.Local || s.info.LocalGroup {
+		return nil
+	}
+	marks, err := b.ConsumerMarks(ctx, s.queue.Consumer, []string{s.source})
+	if err != nil {
+		if n.writes {
+			a.say("not checked: that the consumer at --via is the one whose letters --from has: %v", err)
+		}
+		return nil
+	}
+	info := s.info.Store.Dedup()
+	info.Sequence = math.MaxUint64 // it runs, and writes on
+	_, err = consumer.CompareMarks(s.queue.Consumer, info, marks)
+	switch {
+	case err != nil && n.writes:
+		return fmt.Errorf("--from has not the letters of the consumer at --via: %w", err)
+	case err != nil:
+		a.say("careful: --from has not the letters of the consumer at --via: %v", err)
 	}
 	return nil
 }
