@@ -90,7 +90,10 @@ const (
 	StartEarliest           // all that the broker still has
 	StartLatest             // only what comes after the first start
 	StartTime               // the first message stored at or after Time
-	StartGroup              // where another Kafka group or durable stands
+	// StartGroup is where another Kafka group or durable stands, which must stand
+	// somewhere; partitions of which that one has no position begin at the
+	// earliest.
+	StartGroup
 )
 
 // Validate says what a start lacks.

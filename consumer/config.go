@@ -36,7 +36,7 @@ type Config struct {
 	// while records are kept. 1 to 128 letters, digits, '-' and '_'.
 	Name   string
 	Broker brokers.Broker
-	// Topics are Kafka topics or JetStream streams.
+	// Topics are Kafka topics or JetStream streams, 1 to 1,000, each once.
 	Topics    []string
 	StartFrom Start
 	Store     dedup.Store

@@ -134,7 +134,7 @@ type Retry struct {
 	Jitter   float64
 	NoJitter bool
 	// MaxBlocking is the longest wait inside the process; a longer one leaves
-	// for the retry topic or stream. Default 30 s.
+	// for the retry topic or stream; 1 ms to 24 h, default 30 s.
 	MaxBlocking time.Duration
 }
 

@@ -54,10 +54,11 @@ type Config struct {
 	// within what the cluster allows (from 6 s on by default).
 	SessionTimeout time.Duration
 	// RebalanceTimeout is how long the cluster waits for members to join a
-	// new round. Handlers do not count towards it. Default 30 s.
+	// new round. Handlers do not count towards it. Default 30 s; 1 s to 30 min.
 	RebalanceTimeout time.Duration
 	// Heartbeat is how often a member shows that it lives, and so how fast it
-	// hears of a rebalance. Default a tenth of SessionTimeout.
+	// hears of a rebalance. Default a tenth of SessionTimeout; 10 ms to half of
+	// it.
 	Heartbeat time.Duration
 	// Healthy, where not nil, is asked before each heartbeat. An error ends the
 	// membership, so that others get the partitions of a process that hangs
@@ -66,15 +67,15 @@ type Config struct {
 	Healthy func() error
 	// CommitInterval is how often positions are committed. Default 1 s: after
 	// a crash at most that much is delivered again, and answered from the
-	// records, at one small request a second. At least 10 ms.
+	// records, at one small request a second; 10 ms to 30 min.
 	CommitInterval time.Duration
 	// WatchInterval is how often topics are looked at for new partitions, new
-	// topics and topics made again. Default 5 s; at least 50 ms.
+	// topics and topics made again. Default 5 s; 50 ms to 30 min.
 	WatchInterval time.Duration
 
 	// MaxBatchBytes bounds one record batch, as it comes and when
 	// decompressed. A larger one is never allocated; its partition stands
-	// still and says so. Default 128 MiB.
+	// still and says so. Default 128 MiB; 1 MiB to 1 GiB.
 	MaxBatchBytes int
 
 	// Dial makes connections. Default net.Dialer's.
@@ -104,12 +105,6 @@ func (g OnGap) String() string {
 		return "latest"
 	}
 	return fmt.Sprintf("OnGap(%d)", uint8(g))
-}
-
-// CommittedBy begins where another Kafka group stands: for taking over from
-// it. Where that group has no position, a source begins at the earliest.
-func CommittedBy(group string) brokers.Start {
-	return brokers.Start{Kind: brokers.StartGroup, Group: group}
 }
 
 const maxTimeout = 30 * time.Minute

@@ -61,13 +61,6 @@ func readOne(addresses []string) error {
 	return source.Close(ctx)
 }
 
-// Taking over from another group begins where that one stands.
-func ExampleCommittedBy() {
-	start := kafkabroker.CommittedBy("billing-old")
-	fmt.Println(start)
-	// Output: position of billing-old
-}
-
 // The letters of a consumer, the first page of them.
 func ExampleBroker_Browse() {
 	cluster, err := kfake.NewCluster(kfake.SeedTopics(1, "orders.billing.dlq"))

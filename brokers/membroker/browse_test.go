@@ -103,16 +103,3 @@ func TestWhatIsDroppedIsNotDeliveredAndHoldsNothingUp(t *testing.T) {
 		}
 	})
 }
-
-func TestATopicIsDescribedAsATestAsks(t *testing.T) {
-	b := membroker.New(membroker.Config{Topics: map[string]int{"orders": 3}})
-	b.Produce("orders", numbers(5)...)
-	b.Describe("orders", brokers.TopicInfo{MaxAge: time.Hour, Replicas: 3, Partitions: 99, Messages: 99})
-	got, err := b.Inspect(t.Context(), []string{"nowhere", "orders"})
-	if err != nil || len(got) != 2 || got[0] != (brokers.TopicInfo{Topic: "nowhere", Missing: true}) {
-		t.Fatalf("%+v, %v", got, err)
-	}
-	if o := got[1]; o.MaxAge != time.Hour || o.Replicas != 3 || o.Partitions != 3 || o.Messages != 5 || o.Identity == "" {
-		t.Errorf("%+v", o)
-	}
-}

@@ -6,8 +6,8 @@ import (
 	"github.com/onceward/onceward/brokers"
 )
 
-// Inspect describes topics; see [brokers.Browser]. Without [Broker.Describe] a
-// topic has one replica, in memory, and keeps everything.
+// Inspect describes topics; see [brokers.Browser]. A topic has one replica, in
+// memory, and keeps everything.
 //
 // Errors: [brokers.ErrClosed]; [ErrUnavailable] when ctx ended first.
 func (b *Broker) Inspect(ctx context.Context, topics []string) ([]brokers.TopicInfo, error) {
@@ -26,30 +26,16 @@ func (b *Broker) Inspect(ctx context.Context, topics []string) ([]brokers.TopicI
 			infos[i] = brokers.TopicInfo{Topic: name, Missing: true}
 			continue
 		}
-		info := brokers.TopicInfo{Replicas: 1, InSync: 1, MaxMessage: int64(b.maxBytes), InMemory: true}
-		if t.described != nil {
-			info = *t.described
+		info := brokers.TopicInfo{
+			Topic: name, Identity: t.source, Partitions: int32(len(t.parts)),
+			Replicas: 1, InSync: 1, MaxMessage: int64(b.maxBytes), InMemory: true,
 		}
-		info.Topic, info.Missing, info.Identity, info.Partitions = name, false, t.source, int32(len(t.parts))
 		for _, p := range t.parts {
 			info.Messages += int64(len(p.log))
 		}
 		infos[i] = info
 	}
 	return infos, nil
-}
-
-// Describe makes [Broker.Inspect] describe a topic as set up so, for tests of
-// what looks at a setup; the broker does not follow it. Topic, Missing,
-// Identity, Partitions and Messages stay the broker's own. It does nothing
-// when there is no such topic.
-func (b *Broker) Describe(topic string, info brokers.TopicInfo) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if t := b.topics[topic]; t != nil {
-		info.Messages = 0
-		t.described = &info
-	}
 }
 
 // Messages are all that a topic stores, by partition and offset. It is empty

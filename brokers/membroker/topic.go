@@ -37,8 +37,7 @@ type topic struct {
 	parts  []*partition
 	turn   int // where the next message without a key goes
 
-	described *brokers.TopicInfo // by [Broker.Describe]; nil for the defaults
-	unread    error              // by [Broker.FailBrowse]
+	unread error // by [Broker.FailBrowse]
 }
 
 // partition is one log. Its messages are never written to, so that slices of
