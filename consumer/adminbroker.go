@@ -177,6 +177,10 @@ func (a *admin) publish(w http.ResponseWriter, r *request) *refusal {
 			first, notStored = cmp.Or(first, err), notStored+1
 		}
 	}
-	a.log.Info("admin published", "who", r.who, "messages", len(messages), "topics", len(to), "first", messages[0].Topic, "failed", notStored, "error", first)
+	attrs := []any{"who", r.who, "messages", len(messages), "topics", len(to), "first", messages[0].Topic}
+	if first != nil {
+		attrs = append(attrs, "failed", notStored, "error", first)
+	}
+	a.log.Info("admin published", attrs...)
 	return served(w, &answer)
 }

@@ -82,6 +82,9 @@ func TestEachChangeIsLoggedAndWrittenDownWithWho(t *testing.T) {
 			t.Errorf("the log does not say %q: %s", want, a.log)
 		}
 	}
+	if strings.Contains(a.log.String(), "error=<nil>") {
+		t.Errorf("the log has an error that is none: %s", a.log)
+	}
 	if n := strings.Count(a.log.String(), "who=ada"); n != 3 {
 		t.Errorf("%d lines say who: %s", n, a.log)
 	}
