@@ -15,19 +15,19 @@ type ApplyConfig struct {
 	// traffic to do as well.
 	Rate float64
 	// Canary, where above 0, sends so many letters first and goes on only when
-	// each has an outcome, and none has failed again. Letters that an earlier call
-	// sent are none of them. It needs a consumer that runs. Below ten: more that
-	// fail, with no success between them, are an outage to a consumer by default,
-	// in which nothing is decided.
+	// each has an outcome, and none has failed again or is in doubt. Letters that an
+	// earlier call sent are none of them. It needs a consumer that runs. Below ten:
+	// more that fail, with no success between them, are an outage to a consumer by
+	// default, in which nothing is decided.
 	Canary int
 	// CanaryWait is how long nothing may be answered while a Canary or a
 	// MaxFailureRatio holds the rest up; default 5 minutes. Then it stops.
 	CanaryWait time.Duration
 	// MaxFailureRatio, where above 0, stops when more than this share of the
-	// copies of this call that were answered has failed again, from the twentieth
-	// answer on. Forty copies are on their way at first, later at most twice as
-	// many as were answered, and never more than a thousand. It needs a consumer
-	// that runs.
+	// copies of this call that were answered has failed again or is in doubt, from
+	// the twentieth answer on, and at the end. Forty copies are on their way at
+	// first, later at most twice as many as were answered, and never more than a
+	// thousand. It needs a consumer that runs.
 	MaxFailureRatio float64
 	// AcceptExpired is why letters are sent all the same that the plan refuses
 	// since they are older than the window and have no record; empty leaves them.
@@ -69,8 +69,8 @@ type Result struct {
 type Report struct {
 	Letters int         `json:"letters"`
 	Counts  map[Did]int `json:"counts"`
-	// Answered copies of this call so far, and those among them that failed again,
-	// where a Canary or a MaxFailureRatio looks at them.
+	// Answered copies of this call so far, and those among them that failed again or
+	// are in doubt, where a Canary or a MaxFailureRatio looks at them.
 	Answered    int `json:"answered,omitempty"`
 	FailedAgain int `json:"failed_again,omitempty"`
 }

@@ -47,7 +47,7 @@ func (a *application) watch(ctx context.Context) error {
 func (a *application) canary(ctx context.Context) error {
 	return a.until(ctx, a.canaryWait(), func() (bool, error) {
 		if a.report.FailedAgain > 0 {
-			return false, &StoppedError{Why: fmt.Sprintf("%d of the first %d failed again", a.report.FailedAgain, a.report.Counts[DidSend])}
+			return false, &StoppedError{Why: fmt.Sprintf("%d of the first %d failed again or are in doubt", a.report.FailedAgain, a.report.Counts[DidSend])}
 		}
 		a.trusted = len(a.waiting) == 0
 		return a.trusted, nil
@@ -81,7 +81,7 @@ func (a *application) settle(ctx context.Context) error {
 // judge stops an application of whose answered copies too many have failed.
 func (a *application) judge(from int) error {
 	if a.report.Answered >= from && float64(a.report.FailedAgain) > a.c.MaxFailureRatio*float64(a.report.Answered) {
-		return &StoppedError{Why: fmt.Sprintf("%d of %d answered copies failed again", a.report.FailedAgain, a.report.Answered)}
+		return &StoppedError{Why: fmt.Sprintf("%d of %d answered copies failed again or are in doubt", a.report.FailedAgain, a.report.Answered)}
 	}
 	return nil
 }

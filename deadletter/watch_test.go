@@ -3,9 +3,11 @@ package deadletter_test
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/onceward/onceward/consumer"
 	"github.com/onceward/onceward/deadletter"
 )
 
@@ -85,6 +87,23 @@ func TestThatTheLastCopiesFailedIsSeen(t *testing.T) {
 		if !errors.As(err, new(*deadletter.StoppedError)) || r.Counts[deadletter.DidSend] != 2 || r.FailedAgain == 0 {
 			t.Errorf("%v, %+v", err, r)
 		}
+	})
+}
+
+// What is in doubt is no success, and is not called a failure: a new plan would
+// not send it.
+func TestACanaryInDoubtStopsTheRest(t *testing.T) {
+	atDesk(t, func(t *testing.T, d *desk) {
+		d.handleBy(terminal)
+		d.digest(orders(3)...)
+		f := d.plan(deadletter.Selection{})
+		defer d.consume()()
+		d.mend(func(order) error { return consumer.InDoubt(errors.New("no answer")) })
+		_, err := d.q.Apply(t.Context(), f, deadletter.ApplyConfig{Canary: 2})
+		if !errors.As(err, new(*deadletter.StoppedError)) || !strings.Contains(err.Error(), "are in doubt") {
+			t.Error(err)
+		}
+		want(t, "outcome", d.outcomes(f), map[deadletter.Outcome]int{deadletter.InDoubt: 2, deadletter.NotSent: 1})
 	})
 }
 

@@ -68,7 +68,7 @@ Exit status 4 where letters were refused, skipped or left alone.`,
 	s.Float64Var(&how.Rate, "rate", 0, "at most `N` copies a second, 0 for no bound")
 	s.IntVar(&how.Canary, "canary", 0, "send `N` letters first, and go on only when all of them have succeeded")
 	s.DurationVar(&how.CanaryWait, "canary-wait", 5*time.Minute, "`time` in which at least one must be answered")
-	s.Float64Var(&how.MaxFailureRatio, "max-failure-ratio", 0, "stop when more than this `share` of the answered copies has failed again, from the twentieth on")
+	s.Float64Var(&how.MaxFailureRatio, "max-failure-ratio", 0, "stop when more than this `share` of the answered copies has failed again or is in doubt, from the twentieth on and at the end")
 	s.BoolVar(&acceptExpired, "accept-expired", false, "send letters also that the plan refuses since they are older than the window and have no record: they may have been done, and forgotten")
 	s.StringVar(&how.AcceptExpired, "reason", "", "`why` expired letters are accepted; kept with each of them")
 	s.BoolVar(&how.DryRun, "dry-run", false, "change nothing and send nothing; say what would be")
@@ -183,7 +183,7 @@ func (a *app) applyEnd(ctx context.Context, s *session, p *deadletter.PlanFile, 
 	case errors.As(err, &stopped):
 		a.sayHindrances(ctx, s, r.FailedAgain == 0)
 		if r.FailedAgain > 0 {
-			what := "mend the cause, then make a new plan of what failed again"
+			what := "mend the cause, then make a new plan of what failed again, which refuses what is in doubt until somebody has looked"
 			if r.Letters < p.Letters {
 				what += "; this one goes on with the others when it is applied again"
 			}
@@ -231,7 +231,7 @@ func (a *app) showApplied(out *applied, p *deadletter.PlanFile) error {
 		f.add("  "+name, number(out.Counts[did]))
 	}
 	if out.Answered > 0 {
-		f.add("answered", fmt.Sprintf("%d, %d of them failed again", out.Answered, out.FailedAgain))
+		f.add("answered", fmt.Sprintf("%d, %d of them failed again or are in doubt", out.Answered, out.FailedAgain))
 	}
 	f.addReasons(out.Why)
 	if out.DryRun {
