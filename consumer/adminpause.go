@@ -41,8 +41,8 @@ func (a *admin) setPause(w http.ResponseWriter, r *request, did string, set func
 	switch {
 	case q.Scope != "" && !slices.Contains(a.c.scopes(), string(q.Scope)):
 		return refuse(http.StatusNotFound, adminapi.CodeRequest, fmt.Sprintf("consumer %s has no scope %s", a.c.cfg.Name, quoteBounded(string(q.Scope))))
-	case len(q.Why) > adminapi.MaxWhy:
-		return refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("why is %d bytes, at most %d", len(q.Why), adminapi.MaxWhy))
+	case len(q.Why) > dedup.MaxError:
+		return refuse(http.StatusBadRequest, adminapi.CodeRequest, fmt.Sprintf("why is %d bytes, at most %d", len(q.Why), dedup.MaxError))
 	}
 	if refusal := a.writable(); refusal != nil {
 		return refusal

@@ -49,7 +49,7 @@ func Decode(d *brokers.Delivery) (Letter, error) {
 		return Letter{}, &FormatError{Header: hVersion, Wrong: "is not " + Version + ": a newer release wrote this letter, or nobody's"}
 	}
 	l := Letter{
-		ID:          r.text(hID, maxID, true),
+		ID:          r.text(hID, dedup.MaxLetterID, true),
 		Consumer:    r.text(hConsumer, dedup.MaxScope, true),
 		Reason:      r.reason(),
 		Error:       r.line(hError, MaxError),

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/onceward/onceward/brokers"
+	"github.com/onceward/onceward/dedup"
 )
 
 // Ticket is what the copy of a letter bears on its way back to the consumer, in
@@ -26,7 +27,7 @@ type Ticket struct {
 const TokenHeader = hReplayToken
 
 const (
-	maxID     = 128
+	maxToken  = 128
 	maxTicket = 2*maxName + 16 // bytes of one of its headers: text in quotes may be twice as long
 )
 
@@ -66,12 +67,12 @@ func ReadTicket(headers []brokers.Header) (Ticket, bool) {
 			values[n] = h.Value
 		}
 	}
-	if values[0] == nil || values[1] == nil || len(values[1]) > maxID {
+	if values[0] == nil || values[1] == nil || len(values[1]) > maxToken {
 		return Ticket{}, false
 	}
 	t := Ticket{Token: string(values[1]), Job: string(values[2])}
 	id, err := parseExact(string(values[0]))
-	if err != nil || len(id) > maxID || strings.ContainsFunc(t.Token, func(c rune) bool { return c <= ' ' || c > '~' }) {
+	if err != nil || len(id) > dedup.MaxLetterID || strings.ContainsFunc(t.Token, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return Ticket{}, false
 	}
 	t.ID = id

@@ -28,7 +28,7 @@ func (s LetterState) String() string {
 // Letter is the store's note of one dead letter, by dl-id. One whose message
 // has no usable key (decode, key), or no record (too-old), has a [LetterKey].
 type Letter struct {
-	ID     string // dl-id: 1 to 128 bytes
+	ID     string // dl-id: 1 to [MaxLetterID] bytes
 	Key    Key
 	State  LetterState
 	Reason string

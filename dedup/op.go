@@ -85,7 +85,9 @@ type Policy struct {
 }
 
 // Op is one operation on one key (or, for Advance, on one position). The
-// fields used by each kind are said beside them; others must be zero.
+// fields used by each kind are said beside them; others must be zero. Texts
+// have at most [MaxError] bytes, stacks [MaxStack], results and outcomes of
+// effects [MaxResult]: see [Op.Validate].
 type Op struct {
 	Kind  Kind
 	Key   Key    // of Advance the consumer alone
@@ -203,19 +205,19 @@ type AnswerKind uint8
 const (
 	Invalid AnswerKind = iota // see Err
 	Done
-	Acquired
-	AcquiredInDoubt
-	AcquiredToBury
-	Busy
-	NotBefore
-	DuplicateSucceeded
-	DuplicateFailed
-	HeldInDoubt
-	Conflict
-	TooOld
-	Fenced    // superseded, or the claim has ended: nothing changed
-	Refused   // a guard does not hold: nothing changed
-	Continued // this very job has reopened it before
+	Acquired           // run it, and end the claim
+	AcquiredInDoubt    // find out first whether its effects happened
+	AcquiredToBury     // failures or lone crashes are used up: end it as Exhausted
+	Busy               // another claim holds it, for Wait unless that renews
+	NotBefore          // it waits to run again, for Wait
+	DuplicateSucceeded // it is done: answer with Record
+	DuplicateFailed    // it has failed for good, as Record says
+	HeldInDoubt        // nobody knows whether it happened, and a person must decide
+	Conflict           // the key is that of other content
+	TooOld             // older than the window, and its record may be gone
+	Fenced             // superseded, or the claim has ended: nothing changed
+	Refused            // a guard does not hold: nothing changed
+	Continued          // this very job has reopened it before
 )
 
 var answerNames = [...]string{

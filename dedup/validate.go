@@ -16,7 +16,7 @@ const (
 	MaxIntents  = 16       // effects of one key
 	MinLease    = time.Second
 	MaxLease    = 24 * time.Hour
-	maxLetterID = 128
+	MaxLetterID = 128 // bytes of a dl-id
 )
 
 // Validate checks the form of an operation: a store answers Invalid with this
@@ -146,8 +146,8 @@ func (op *Op) letterFault() error {
 	}
 	l := &op.Letter.Letter
 	// The copy of a message that has no letter is noted on its record only.
-	if none := l.ID == "" && op.Kind == SendNoted && !op.Key.OfLetter(); !none && (l.ID == "" || len(l.ID) > maxLetterID) {
-		return fmt.Errorf("letter id must be 1 to %d bytes, is %d", maxLetterID, len(l.ID))
+	if none := l.ID == "" && op.Kind == SendNoted && !op.Key.OfLetter(); !none && (l.ID == "" || len(l.ID) > MaxLetterID) {
+		return fmt.Errorf("letter id must be 1 to %d bytes, is %d", MaxLetterID, len(l.ID))
 	}
 	if op.Letter.From > LetterGone || op.Letter.To > LetterGone {
 		return fmt.Errorf("unknown letter state %d or %d", op.Letter.From, op.Letter.To)

@@ -22,7 +22,6 @@ const (
 	MaxMessages = 1_000    // messages to publish
 	MaxBody     = 16 << 20 // bytes, enough for messages of 10 MiB in base64
 	MaxWho      = 128      // bytes of a name in WhoHeader
-	MaxWhy      = 1 << 10
 )
 
 // MaxLine bounds the bytes of one line of an answer. A record with sixteen
