@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/onceward/onceward/dedup"
 )
 
 // flagFault says what is wrong with a flag, and what it wants instead.
@@ -92,4 +94,12 @@ func noNegatives(c *cobra.Command) (err error) {
 		}
 	})
 	return err
+}
+
+// checkReason refuses a --reason that says nothing, or more than is kept.
+func checkReason(why string) error {
+	if why == "" || len(why) > dedup.MaxError {
+		return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
+	}
+	return nil
 }

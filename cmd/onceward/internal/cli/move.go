@@ -58,8 +58,8 @@ effect once.
 		}[to] + "'",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, ids []string) error {
-			if why == "" || len(why) > dedup.MaxError {
-				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
+			if err := checkReason(why); err != nil {
+				return err
 			}
 			if err := longEnough(ids); err != nil {
 				return err

@@ -43,8 +43,10 @@ func (a *app) pausing(use, about, example, reason string, paused bool, do func(c
 	c := &cobra.Command{
 		Use: use, Short: about, Example: example, Args: noArguments,
 		RunE: func(c *cobra.Command, _ []string) error {
-			if len(why) > dedup.MaxError || paused && why == "" {
-				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
+			if paused || why != "" {
+				if err := checkReason(why); err != nil {
+					return err
+				}
 			}
 			return a.with(c.Context(), &f, needs{store: true, writes: true}, func(ctx context.Context, s *session) error {
 				return a.pauseOne(ctx, s, paused, dedup.Pause{Scope: scope, Why: why}, do)

@@ -37,8 +37,8 @@ func (a *app) change(use, about, warning, reason string, kind dedup.Kind) *cobra
 		Use: use + " KEY --reason TEXT", Short: about, Args: cobra.ExactArgs(1),
 		Example: "  onceward record " + use + " order-4711 --reason '" + reason + "'",
 		RunE: func(c *cobra.Command, args []string) error {
-			if why == "" || len(why) > dedup.MaxError {
-				return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
+			if err := checkReason(why); err != nil {
+				return err
 			}
 			return a.with(c.Context(), &f, needs{store: true, writes: true}, func(ctx context.Context, s *session) error {
 				r, err := s.one(ctx, args[0], scope)

@@ -72,12 +72,11 @@ type importing struct {
 }
 
 func (in *importing) check(args []string) error {
+	if err := checkReason(in.why); err != nil {
+		return err
+	}
 	fromRedis := in.pattern != "" || in.redis != ""
 	switch {
-	case in.why == "" || len(in.why) > dedup.MaxError:
-		return usage("--reason must say why, in at most %d bytes", dedup.MaxError)
-	case in.window < 0:
-		return usage("--window must not be negative")
 	case fromRedis == (len(args) == 1):
 		return usage("give a FILE, or --redis and --pattern")
 	case fromRedis && (strings.Count(in.pattern, "*") != 1 || strings.ContainsAny(in.pattern, `?[\`)):

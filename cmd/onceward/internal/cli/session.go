@@ -217,9 +217,7 @@ func (a *app) whose(ctx context.Context, s *session, f *connection, at *address.
 	case at != nil:
 		q.Consumer = at.Consumer
 	}
-	if q.Window = cmp.Or(f.window, q.Window); q.Window < 0 {
-		return usage("--window must not be negative")
-	}
+	q.Window = cmp.Or(f.window, q.Window)
 	if at != nil && s.source == "" {
 		s.source = at.Source
 	}
