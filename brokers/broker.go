@@ -38,7 +38,10 @@ type Broker interface {
 	// was not stored. The adapter retries what is transient while ctx lives.
 	Publish(ctx context.Context, messages []Outgoing) []error
 
-	// Close ends the connection. Sources must be closed before.
+	// Close ends the connection. Sources must be closed before. It does not
+	// wait for the broker.
+	//
+	// Errors: one of the connection, which is gone all the same.
 	Close() error
 }
 
@@ -82,7 +85,10 @@ type Source interface {
 	// (0: as soon as the broker likes). A deferred one costs a few bytes until
 	// then, holds nothing of its payload and keeps its place: a position does
 	// not pass it. While the source is closing or a lane is revoked, it is
-	// left to the next owner.
+	// left to the next owner. It does not wait for the broker.
+	//
+	// Errors: tells how many could not be given back and why; the broker
+	// delivers them again by itself. The caller only reports it.
 	Defer(deliveries []*Delivery, delay time.Duration) error
 
 	// Abandon stops telling the broker about progress without settling: the
@@ -103,13 +109,19 @@ type Source interface {
 
 	// Floors reports, for each owned lane, how far everything is acknowledged:
 	// every offset below Next is settled. Lanes that are not known yet are
-	// left out. It may block for one round trip.
+	// left out. It may block for one round trip of each.
+	//
+	// Errors: ctx.Err(); what has ended the source, such as [ErrClosed]; one of
+	// the connection, after which it may be asked again.
 	Floors(ctx context.Context) ([]Floor, error)
 
 	// Close gives back what is unsettled, commits what is settled, leaves the
 	// group (static members do not) and stops fetching. It blocks until ctx
 	// ends at most; nothing is sent after it returns. It calls no events: who
 	// closes has drained before. Closing again does nothing.
+	//
+	// Errors: tells what could not be given back or committed in time; it is
+	// delivered again, which the record answers.
 	Close(ctx context.Context) error
 }
 
@@ -123,6 +135,8 @@ type MarkReader interface {
 	// Marks returns every text that [Source.Mark] has kept anywhere for the
 	// consumer, whoever owns the lanes, each once. It writes nothing, and
 	// blocks for one round trip.
+	//
+	// Errors: ctx.Err(); one of the connection: nothing is known of the marks.
 	Marks(ctx context.Context) ([]string, error)
 }
 

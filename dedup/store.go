@@ -53,14 +53,19 @@ type Store interface {
 	// short step of at most about limit records, and says how many it ended and
 	// whether more are due. The notes of a record's letters, all finished then,
 	// go with it, unless a tombstone stays. The cost follows what expires, not
-	// what is kept.
+	// what is kept. It blocks for about one commit.
+	//
+	// Errors: as Apply. What a step has ended stays ended; the next goes on.
 	Sweep(ctx context.Context, limit int) (Swept, error)
 
 	// Info says what kind of store it is and how full.
 	Info() Info
 
 	// Close waits for calls under way and releases the medium. It is
-	// idempotent.
+	// idempotent; calls that begin later answer [ErrClosed].
+	//
+	// Errors: one of the medium; what was answered before is durable all the
+	// same.
 	Close() error
 }
 
