@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -12,7 +13,10 @@ import (
 )
 
 func (a *app) resolve() *cobra.Command {
-	return a.move("resolve", "Say that a letter is dealt with, for good", `The record of its operation stays as it is: what is in doubt stays in doubt.
+	return a.move("resolve", "Say that a letter is dealt with, for good", `The record of its operation stays as it is: what is in doubt stays in doubt, and
+no command ends that. Where it is to run again, approve its letter in a plan
+instead; where it has happened, the example "decide" of package deadletter is the
+program that says so to the record as well.
 
 `, dedup.LetterResolved)
 }
@@ -122,6 +126,11 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 	if !a.json {
 		a.say("%d of %s %s", done, counted(len(ids), "letter"), are(done, len(ids), to))
 	}
+	if to == dedup.LetterResolved && done > 0 {
+		if err := a.sayDoubtful(ctx, s, ids); err != nil {
+			return err
+		}
+	}
 	switch {
 	case done == len(ids):
 		return nil
@@ -129,6 +138,35 @@ func (a *app) moveAll(ctx context.Context, s *session, ids []string, to dedup.Le
 		return &exit{code: Nothing}
 	}
 	return &exit{code: Partly}
+}
+
+// sayDoubtful tells of resolved letters whose records nothing was said to: they
+// are in doubt.
+func (a *app) sayDoubtful(ctx context.Context, s *session, ids []string) error {
+	var keys []dedup.Key
+	for part := range slices.Chunk(ids, dedup.MaxBatch) {
+		notes, err := dedup.Letters(ctx, s.queue.Store, part)
+		if err != nil {
+			return err
+		}
+		for _, n := range notes {
+			if n.State == dedup.LetterResolved && n.Reason == dedup.ReasonInDoubt {
+				keys = append(keys, n.Key)
+			}
+		}
+	}
+	for part := range slices.Chunk(keys, dedup.MaxBatch) {
+		records, err := dedup.Lookup(ctx, s.queue.Store, part)
+		if err != nil {
+			return err
+		}
+		for _, r := range records {
+			if r.State == dedup.InDoubt {
+				a.say("%s stays in doubt: onceward dlq resolve --help says what ends that", r.Key)
+			}
+		}
+	}
+	return nil
 }
 
 // are is what done of so many letters are now.

@@ -77,6 +77,12 @@ func TestAPlanIsOfTheLettersThatAreNamed(t *testing.T) {
 		call(t, "dlq", command, refused, nobody, via).want(t, cli.Partly).shows(t, refused).says(t, nobody)
 		call(t, "dlq", command, nobody, via).want(t, cli.Nothing).says(t, nobody)
 	}
+
+	// Whose record stays in doubt is told when its letter is resolved.
+	both := call(t, "dlq", "resolve", doubtful, refused, "--reason", "seen", "--yes", via).want(t, cli.Done).says(t, "billing/order.create/ord-1 stays in doubt")
+	if strings.Contains(both.stderr, "ord-2") {
+		t.Errorf("what is not in doubt is told, too: %s", both.stderr)
+	}
 }
 
 func TestASecondApplicationTellsWhatWasSentBefore(t *testing.T) {
