@@ -143,6 +143,7 @@ func (a *app) applyPlan(ctx context.Context, s *session, p *deadletter.PlanFile,
 	if how.DryRun && s.info != nil && string(s.info.You.Role) == consumer.AdminView.String() {
 		a.say("careful: your role is %s, which sends nothing: that takes the role %s", consumer.AdminView, consumer.AdminReplay)
 	}
+	p.Who = s.who // who applies it is who changes, as it is through a consumer
 	report, err := s.queue.Apply(ctx, p, how)
 	out := applied{
 		Job: p.Job, DryRun: how.DryRun, Letters: report.Letters, Counts: report.Counts, Answered: report.Answered, FailedAgain: report.FailedAgain,

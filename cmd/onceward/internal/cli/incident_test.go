@@ -92,8 +92,9 @@ func TestAnIncidentIsWorkedOffWhileTheConsumerIsStopped(t *testing.T) {
 	call(t, "dlq", "resolve", all[1][:12], "--reason", "booked by hand", "--yes", r.offline()).want(t, cli.Done)
 	call(t, "dlq", "resolve", "0123456789abcdef0123456789abcdef", "--reason", "x", "--yes", r.offline()).want(t, cli.Nothing)
 	plan := filepath.Join(t.TempDir(), "plan.jsonl")
-	call(t, "dlq", "replay", "plan", "-o", plan, r.offline()).want(t, cli.Done)
-	call(t, "dlq", "replay", "apply", plan, "--yes", r.offline()).want(t, cli.Done).shows(t, "sent", "1")
+	call(t, "dlq", "replay", "plan", "-o", plan, "--who", "ann", r.offline()).want(t, cli.Done)
+	call(t, "dlq", "replay", "apply", plan, "--yes", "--who", "bob", r.offline()).want(t, cli.Done).shows(t, "sent", "1")
+	call(t, "record", "get", "ord-2", "--consumer", "billing", "--store", "bolt:"+r.file).want(t, cli.Done).shows(t, "by bob")
 	call(t, "dlq", "replay", "plan", "-o", plan+"2", "--since", "2030-01-01", r.offline()).want(t, cli.Nothing)
 	if _, err := os.Stat(plan + "2"); err == nil {
 		t.Error("an empty plan was left behind")
