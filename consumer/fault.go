@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // Fault is one thing that is wrong with a configuration.
@@ -78,7 +80,7 @@ func floatRange(f *faults, field string, v *float64, fallback, low, high float64
 func quoteBounded(s string) string {
 	const most = 64
 	if len(s) > most {
-		return strconv.Quote(s[:most]) + "…"
+		return strconv.Quote(cut.Text(s, most)) + "…"
 	}
 	return strconv.Quote(s)
 }

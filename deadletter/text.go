@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/onceward/onceward/internal/cut"
 )
 
 // Header values are one line of valid UTF-8: NATS turns line ends into spaces,
@@ -19,9 +21,9 @@ func line(s string, most int) string {
 	}
 	// Long texts are cut before they are cleaned: cleaning never makes a text
 	// longer by more than a factor of three (U+FFFD for a wrong byte).
-	cut := false
-	if len(s) > 4*most {
-		s, cut = s[:4*most], true
+	long := len(s) > 4*most
+	if long {
+		s = s[:4*most]
 	}
 	var b strings.Builder
 	space := false
@@ -36,28 +38,19 @@ func line(s string, most int) string {
 		}
 		b.WriteRune(r)
 	}
-	return cutLine(b.String(), most, cut)
+	return cutLine(b.String(), most, long)
 }
 
-// cutLine cuts at a whole character.
-func cutLine(s string, most int, cut bool) string {
+// cutLine marks a text that is too long, or was cut before.
+func cutLine(s string, most int, long bool) string {
 	const mark = "…"
-	if len(s) <= most && !cut {
+	if len(s) <= most && !long {
 		return s
 	}
 	if most < len(mark) {
 		return ""
 	}
-	if len(s) > most-len(mark) {
-		s = s[:most-len(mark)]
-		for len(s) > 0 {
-			if r, size := utf8.DecodeLastRuneInString(s); r != utf8.RuneError || size != 1 {
-				break
-			}
-			s = s[:len(s)-1]
-		}
-	}
-	return strings.TrimRight(s, " ") + mark
+	return strings.TrimRight(cut.Text(s, most-len(mark)), " ") + mark
 }
 
 // exact writes a text so that it comes back the same: as it is where it is one
