@@ -15,13 +15,6 @@ const (
 	storeFullPause = 5 * time.Second
 	storeRetryMin  = 50 * time.Millisecond
 	storeRetryMax  = 5 * time.Second
-	// leaseParts: a shared store has a sixth of the lease for an answer, so that
-	// one that was lost is repeated in time; a handler whose lease ends within a
-	// fifth is cut short, and has that for its own end.
-	leaseParts  = 6
-	leaseMargin = 5
-	// suspectCrashes is how many crashes make a key a suspect, which runs alone.
-	suspectCrashes = 2
 )
 
 // commit is what the store is asked at once.

@@ -6,6 +6,15 @@ import (
 	"github.com/onceward/onceward/dedup"
 )
 
+const (
+	// leaseParts: a shared store has a sixth of the lease for an answer, so that
+	// one that was lost is repeated in time.
+	leaseParts = 6
+	// leaseMargin: a handler whose lease ends within a fifth is cut short, and has
+	// that for its own end.
+	leaseMargin = 5
+)
+
 // renewals extends the leases of all that is owned.
 func (p *pipeline) renewals() {
 	if p.renewing > 0 || p.now.Before(p.renewalDue) {

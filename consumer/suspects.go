@@ -9,6 +9,9 @@ import (
 // nothing else does, marked so in its record, and only crashes while marked
 // count towards a crash-loop letter.
 
+// suspectCrashes is how many crashes make a key a suspect.
+const suspectCrashes = 2
+
 // collectAlone asks for the mark of the next suspect once nothing runs.
 func (p *pipeline) collectAlone() {
 	if p.alone == nil && len(p.suspects) > 0 && !p.stopping {

@@ -161,7 +161,7 @@ func (s *shop) askTheBank(ctx context.Context) (decided int, err error) {
 			}})
 		}
 	}
-	answers, err := s.store.Apply(ctx, ops)
+	answers, err := dedup.Apply(ctx, s.store, ops)
 	if err != nil {
 		return 0, err
 	}
