@@ -38,7 +38,8 @@ func (n *remounted) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint
 	if no := n.refuses(); no != 0 && flags&syscall.O_ACCMODE != syscall.O_RDONLY {
 		return nil, 0, no
 	}
-	return n.LoopbackNode.Open(ctx, flags)
+	f, flags, no := n.LoopbackNode.Open(ctx, flags)
+	return through(f), flags, no
 }
 
 func (n *remounted) Write(ctx context.Context, f fs.FileHandle, data []byte, at int64) (uint32, syscall.Errno) {
@@ -59,7 +60,21 @@ func (n *remounted) Create(ctx context.Context, name string, flags, mode uint32,
 	if no := n.refuses(); no != 0 {
 		return nil, nil, 0, no
 	}
-	return n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	inode, f, flags, no := n.LoopbackNode.Create(ctx, name, flags, mode, out)
+	return inode, through(f), flags, no
+}
+
+// ownFile is one that the kernel may not write to by itself, past the file
+// system, as it does for root when it is offered the file below.
+type ownFile struct{ *fs.LoopbackFile }
+
+func (ownFile) PassthroughFd() (int, bool) { return 0, false }
+
+func through(f fs.FileHandle) fs.FileHandle {
+	if f, ok := f.(*fs.LoopbackFile); ok {
+		return ownFile{f}
+	}
+	return f
 }
 
 func TestOnAReadOnlyDiskNothingStartsNothingIsAckedAndNothingRunsTwice(t *testing.T) {
