@@ -26,8 +26,18 @@ func (a *app) sayHindrances(ctx context.Context, s *session, silent bool) {
 		a.say("consumer %s: %s", name, plain.Line(text))
 	}
 	if len(all) == 0 && silent {
-		a.say("consumer %s runs and knows of nothing that hinders it: it has %d messages in work%s", name, now.Status.Unfinished, lagText(now.Status.Lag))
+		a.say("consumer %s %s", name, unhindered(&now.Status))
 	}
+}
+
+// unhindered is what there is to say of a consumer that works and has not
+// answered all copies.
+func unhindered(s *adminapi.Status) string {
+	text := fmt.Sprintf("runs and knows of nothing that hinders it: it has %d messages in work%s", s.Unfinished, lagText(s.Lag))
+	if s.Unfinished == 0 && s.Lag == 0 {
+		text += "; what waits for its next try is answered later, and what was removed from its retry topic never: onceward dlq open ID frees such a letter for a new plan"
+	}
+	return text
 }
 
 func lagText(lag int64) string {

@@ -26,3 +26,14 @@ func TestEverythingThatAConsumerKnowsOfIsTold(t *testing.T) {
 		}
 	}
 }
+
+func TestOfCopiesThatAreNowhereItIsSaidHowTheirLettersAreFreed(t *testing.T) {
+	if text := unhindered(&adminapi.Status{Live: true, Ready: true}); !strings.Contains(text, "dlq open ID") {
+		t.Error(text)
+	}
+	for _, s := range []adminapi.Status{{Unfinished: 1}, {Lag: 1}, {Lag: -1}} {
+		if text := unhindered(&s); !strings.Contains(text, "knows of nothing") || strings.Contains(text, "dlq open") {
+			t.Error(text)
+		}
+	}
+}
