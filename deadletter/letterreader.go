@@ -1,13 +1,13 @@
 package deadletter
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
 
 	"github.com/onceward/onceward/brokers"
 )
@@ -176,10 +176,7 @@ func (r *letterReader) loadPayload(ctx context.Context, l *Letter) (why string, 
 // loadOrigin reads a message that is no letter where it was first published.
 func (r *letterReader) loadOrigin(ctx context.Context, w *work) (why string, err error) {
 	from := w.it.From
-	topic := from.Source
-	if at := strings.LastIndexByte(topic, '@'); at >= 0 {
-		topic = topic[:at] // an identity is the name, and which life of it
-	}
+	topic := cmp.Or(topicOf(from.Source), from.Source)
 	d, err := r.origin(ctx, topic, from.Source, from.Partition, from.Offset)
 	if err != nil {
 		return "", err

@@ -22,7 +22,7 @@ func (q *Queue) missing(ctx context.Context, p *Plan, seen map[[16]byte]struct{}
 		if source != "" {
 			break
 		}
-		source = q.source(topicOf(&n))
+		source = q.source(topicOf(n.Source.Source))
 	}
 	if source == "" {
 		return nil
@@ -60,13 +60,13 @@ func (q *Queue) source(topic string) string {
 // those of source and of its retry topic, or stream. Letters of other topics of
 // the consumer lie elsewhere, and what others have written lies anywhere.
 func (q *Queue) misses(n *dedup.Letter, source string, now time.Time) bool {
-	topic, retry := topicOf(n), q.Broker.Destinations(q.Consumer, source).Retry
+	topic, retry := topicOf(n.Source.Source), q.Broker.Destinations(q.Consumer, source).Retry
 	return (n.State == dedup.LetterOpen || n.State == dedup.LetterHeld) && n.Job == "" && n.Moved.Add(settled).Before(now) &&
 		topic != "" && (topic == source || topic == retry || topic+"."+q.Consumer == retry)
 }
 
-// topicOf is the topic or stream in which the message of a letter lay; empty
-// where its note does not say.
-func topicOf(n *dedup.Letter) string {
-	return n.Source.Source[:max(strings.LastIndexByte(n.Source.Source, '@'), 0)]
+// topicOf is the topic or stream of an identity, see [brokers.Lane]; empty where
+// that does not say.
+func topicOf(identity string) string {
+	return identity[:max(strings.LastIndexByte(identity, '@'), 0)]
 }
