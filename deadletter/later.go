@@ -13,7 +13,7 @@ type Later struct {
 	Scope string    `json:"scope"`
 	ID    string    `json:"id"`
 	State string    `json:"state"`
-	At    time.Time `json:"at"`
+	At    time.Time `json:"at"` // of the last that its record tells of it
 }
 
 // maxLater is how many of them a plan names.
@@ -56,15 +56,29 @@ func (s *sending) passed(r *dedup.Record) bool {
 	if r.State == dedup.Absent || r.Claimed.IsZero() {
 		return false
 	}
+	last := lastOf(r).UnixNano()
 	for scope := range s.scopes {
 		if scope == r.Key.Scope {
 			continue
 		}
-		if since, ok := s.since[keyHash(scope, r.Key.ID)]; ok && r.Claimed.UnixNano() > since {
+		if since, ok := s.since[keyHash(scope, r.Key.ID)]; ok && last > since {
 			return true
 		}
 	}
 	return false
+}
+
+// lastOf is when an operation ran last, as far as its record tells. When it was
+// claimed is not enough: that of the message behind may be made before the one
+// in front has failed.
+func lastOf(r *dedup.Record) time.Time {
+	last := r.Claimed
+	for _, t := range []time.Time{r.LastFailed, r.Finished} {
+		if t.After(last) {
+			last = t
+		}
+	}
+	return last
 }
 
 // later finds operations that ran after those that would be sent now.
@@ -101,6 +115,6 @@ func (q *Queue) Later(ctx context.Context, e *Entry) ([]Later, error) {
 
 func laterOf(r *dedup.Record) Later {
 	return Later{
-		Scope: r.Key.Scope, ID: r.Key.ID, State: cmp.Or(r.Ended(), r.State).String(), At: r.Claimed,
+		Scope: r.Key.Scope, ID: r.Key.ID, State: cmp.Or(r.Ended(), r.State).String(), At: lastOf(r),
 	}
 }

@@ -120,18 +120,25 @@ func TestOthersWhoReadTheSourceDoNotSeeAReplay(t *testing.T) {
 func TestWhatRanAfterALettersMessageIsSaidBeforeItIsSent(t *testing.T) {
 	atDesk(t, func(t *testing.T, d *desk) {
 		d.handleBy(terminal)
-		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
-		// Order a was cancelled meanwhile, by another action on the same id.
-		key := dedup.Key{Consumer: "billing", Scope: "order.cancel", ID: "a"}
 		policy := &dedup.Policy{Failures: 1, Lone: 1, Window: time.Hour}
 		token := dedup.Token{1}
-		claim, err := d.store.Apply(t.Context(), []dedup.Op{{Kind: dedup.Claim, Key: key, Token: token, Policy: policy, Lease: time.Minute}})
-		if err != nil {
-			t.Fatal(err)
+		change := func(kind dedup.Kind, id string, fence uint64) uint64 {
+			answers, err := dedup.Apply(t.Context(), d.store, []dedup.Op{{
+				Kind: kind, Key: dedup.Key{Consumer: "billing", Scope: "order.cancel", ID: id}, Token: token, Fence: fence,
+				Policy: policy, Lease: time.Hour, Outcome: dedup.Success,
+			}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return answers[0].Fence
 		}
-		if _, err := d.store.Apply(t.Context(), []dedup.Op{{Kind: dedup.End, Key: key, Token: token, Fence: claim[0].Fence, Policy: policy, Outcome: dedup.Success}}); err != nil {
-			t.Fatal(err)
-		}
+		// Another action on order a is claimed already when that order fails,
+		// and runs behind it; that on order b is over.
+		fence := change(dedup.Claim, "a", 0)
+		change(dedup.End, "b", change(dedup.Claim, "b", 0))
+		time.Sleep(time.Second)
+		d.digest(`{"order_id":"a"}`, `{"order_id":"b"}`)
+		change(dedup.End, "a", fence)
 		f := d.plan(deadletter.Selection{})
 		if f.LaterCount != 1 || len(f.Later) != 1 || f.Later[0].Scope != "order.cancel" || f.Later[0].ID != "a" || f.Later[0].State != "succeeded" {
 			t.Errorf("later: %+v", f.Later)
