@@ -56,13 +56,12 @@
 package main
 
 import (
-	"context"
 	"os"
-	"os/signal"
 	"runtime/debug"
 	"syscall"
 
 	"github.com/onceward/onceward/cmd/onceward/internal/cli"
+	"github.com/onceward/onceward/internal/interrupt"
 )
 
 func main() {
@@ -71,9 +70,11 @@ func main() {
 		// mostly waits for others: memory is dearer than time.
 		debug.SetGCPercent(40)
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// What is under way is ended in order; a second signal does not wait for it.
-	context.AfterFunc(ctx, stop)
+	ctx := interrupt.Context(func(s os.Signal) {
+		number, _ := s.(syscall.Signal)
+		os.Exit(128 + int(number)) // as a shell tells of it
+	})
 	os.Exit(cli.Run(ctx, &cli.Process{
 		Args: os.Args[1:], Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr, Getenv: os.Getenv, Terminal: isTerminal(os.Stdin),
 	}))

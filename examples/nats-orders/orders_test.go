@@ -195,6 +195,9 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	programtest.WaitFor(t, "the handler", func() bool { return s.side.Calls("slow-1") == 1 })
 	p.Signal(syscall.SIGTERM)
 	p.Stopping()
+	p.Signal(syscall.SIGTERM)          // as timeout(1) does: still the same request
+	time.Sleep(300 * time.Millisecond) // in real time, which is how the process tells
+	p.Running()
 	p.Signal(syscall.SIGTERM)
 	p.EndsWith(service.AtOnce, 2*time.Second)
 	if r := programtest.Record(t, s.db, "slow-1"); r.State != dedup.InProgress {

@@ -101,6 +101,16 @@ func (p *Program) Signal(s os.Signal) {
 	}
 }
 
+// Running demands that it has not ended.
+func (p *Program) Running() {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		p.t.Fatalf("it has ended with status %d", p.cmd.ProcessState.ExitCode())
+	default:
+	}
+}
+
 // EndsWith waits for the end and demands the exit status.
 func (p *Program) EndsWith(status int, within time.Duration) {
 	p.t.Helper()

@@ -12,9 +12,9 @@ import (
 	"log/slog"
 	"maps"
 	"os"
-	"os/signal"
 	"slices"
-	"syscall"
+
+	"github.com/onceward/onceward/internal/interrupt"
 )
 
 // Exit statuses of a program.
@@ -58,15 +58,8 @@ func (p *Process) Log() *slog.Logger {
 //
 // The first SIGTERM or SIGINT ends that context, a second one the process.
 func Main(name string, run func(context.Context, *Process) error, commands map[string]func(context.Context, *Process) error) {
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		<-signals
-		cancel()
-		<-signals
-		os.Exit(AtOnce) // whoever asks twice does not want to wait
-	}()
+	// Whoever asks twice does not want to wait.
+	ctx := interrupt.Context(func(os.Signal) { os.Exit(AtOnce) })
 	p := &Process{Name: name, Args: os.Args[1:], Getenv: os.Getenv, Stdout: os.Stdout, Stderr: os.Stderr}
 	p.Usage = []string{name + " [flags]"}
 	for _, command := range slices.Sorted(maps.Keys(commands)) {
