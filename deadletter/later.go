@@ -3,6 +3,7 @@ package deadletter
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/onceward/onceward/dedup"
@@ -72,13 +73,7 @@ func (s *sending) passed(r *dedup.Record) bool {
 // claimed is not enough: that of the message behind may be made before the one
 // in front has failed.
 func lastOf(r *dedup.Record) time.Time {
-	last := r.Claimed
-	for _, t := range []time.Time{r.LastFailed, r.Finished} {
-		if t.After(last) {
-			last = t
-		}
-	}
-	return last
+	return slices.MaxFunc([]time.Time{r.Claimed, r.LastFailed, r.Finished}, time.Time.Compare)
 }
 
 // later finds operations that ran after those that would be sent now.

@@ -61,6 +61,8 @@ func (q *Queue) move(ctx context.Context, n *dedup.Letter, to dedup.LetterState,
 	return answers[0].Kind == dedup.Done, answers[0].Err
 }
 
+// moving is the operation that moves a letter. It names the run that was seen: a
+// letter that has died once more since is not the one that somebody decided on.
 func moving(n *dedup.Letter, to dedup.LetterState, l dedup.Letter) dedup.Op {
 	l.Run = n.Seen()
 	return dedup.Op{Kind: dedup.MoveLetter, Key: n.Key, Letter: &dedup.LetterOp{Letter: l, From: n.State, To: to}}
